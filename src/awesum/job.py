@@ -1,0 +1,273 @@
+"""The work behind `awesum summarize`: which documents, where to, what is done already, what is kept if it ends early.
+
+Everything about a single document is `summarize`'s; here are only sources, targets, progress and interruptions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from awesum import __version__
+from awesum.cli import INTERRUPTED
+from awesum.errors import AwesumError
+from awesum.partial import PartialSummary, fingerprint, write_whole
+from awesum.reading import is_address, read, readable_files
+from awesum.rendering import SUFFIX, Format, render, render_part
+from awesum.settings import Settings
+
+if TYPE_CHECKING:
+    from awesum.summarize import Run, Summarizer
+
+DONE = ".awesum.jsonl"
+"""In a folder of summaries: a line for each that is done, so that a second run skips it."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One document and the file that its summary goes to; none means stdout."""
+
+    source: str
+    target: Path | None = None
+
+
+class Job:
+    """A call of `awesum summarize`."""
+
+    def __init__(
+        self, paths: Sequence[str], settings: Settings, model: str, form: Format, output: str | None, quiet: bool
+    ) -> None:
+        self.settings, self.model, self.form, self.quiet = settings, model, form, quiet
+        folders = [path for path in paths if Path(path).is_dir()]
+        if output is None and folders:
+            output = f"{Path(folders[0]).resolve().name}-summaries"
+            self._say(f"writing the summaries to {output}{os.sep}")
+        many = len(paths) > 1 or bool(folders)
+        self.folder = Path(output) if output and (many or Path(output).is_dir() or output.endswith(os.sep)) else None
+        if self.folder:
+            self.tasks = self._tasks(paths, self.folder)
+        else:
+            self.tasks = [Task(path, Path(output) if output else None) for path in paths]
+
+    def run(self) -> int:
+        """Do it all; the exit code says whether all went well."""
+        for place in {self.folder} if self.folder else {task.target for task in self.tasks}:
+            if place:
+                _check_writable(place, is_folder=place == self.folder)
+        todo = self._skip_done()
+        if not todo:
+            return 0
+        from awesum.summarize import Summarizer
+
+        summarizer = Summarizer(self.model)
+        failed = 0
+        for number, task in enumerate(todo, 1):
+            if len(todo) > 1:
+                self._say(f"{number} of {len(todo)}: {task.source}")
+            try:
+                if self._one(summarizer, task, many=len(self.tasks) > 1):
+                    return INTERRUPTED
+            except AwesumError as error:
+                if len(self.tasks) == 1:
+                    raise
+                failed += 1
+                print(f"awesum: error: {error}", file=sys.stderr, flush=True)
+        if failed:
+            print(f"awesum: {failed} of {len(todo)} documents could not be summarized", file=sys.stderr)
+        return 1 if failed else 0
+
+    def _tasks(self, paths: Sequence[str], output: Path) -> list[Task]:
+        """Every readable file of every folder, and whatever else was named, each with its file in `output`."""
+        tasks: list[Task] = []
+        for path in paths:
+            if not Path(path).is_dir():
+                tasks.append(Task(path, output / (_file_name(path) + SUFFIX[self.form])))
+                continue
+            files, passed_over = readable_files(Path(path))
+            inside = [file for file in files if not file.resolve().is_relative_to(output.resolve())]
+            if not inside:
+                raise AwesumError(
+                    f"{path} holds no file that can be read: there is no .txt, .md, .html, .pdf, .docx or .epub in it"
+                )
+            if passed_over:
+                examples = ", ".join(file.name for file in passed_over[:3])
+                _note(
+                    f"{len(passed_over)} files in {path} are of no readable kind and are passed over ({examples} ...)"
+                )
+            tasks += [
+                Task(str(file), output / file.relative_to(path).with_name(file.name + SUFFIX[self.form]))
+                for file in inside
+            ]
+        return tasks
+
+    def _skip_done(self) -> list[Task]:
+        """The tasks that are not done, by the record in the folder; a changed document or setting is not done."""
+        if not self.folder:
+            return self.tasks
+        done = set()
+        try:
+            for line in (self.folder / DONE).read_text(encoding="utf-8").splitlines():
+                done.add(line)
+        except OSError:
+            return self.tasks
+        todo = [
+            task for task in self.tasks if not (task.target and task.target.exists() and self._record(task) in done)
+        ]
+        if len(todo) < len(self.tasks):
+            self._say(f"{len(self.tasks) - len(todo)} of {len(self.tasks)} are done already and are skipped")
+        return todo
+
+    def _record(self, task: Task) -> str:
+        """What identifies a finished task: its files, the state of the source, and how it was summarized."""
+        try:
+            state = os.stat(task.source)
+            version = [state.st_size, state.st_mtime_ns]
+        except OSError:
+            version = []  # an address or standard input: there is no telling, the name has to do
+        known = [__version__, self.model, asdict(self.settings), self.form, version]
+        key = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
+        return json.dumps([task.source, str(task.target), key], ensure_ascii=False)
+
+    def _one(self, summarizer: Summarizer, task: Task, many: bool) -> bool:
+        """Summarize one document; true if the user interrupted it."""
+        document = read(task.source)
+        partial = None
+        if task.target:
+            task.target.parent.mkdir(parents=True, exist_ok=True)
+            partial = PartialSummary(task.target, fingerprint(document, self.settings, self.model))
+        written = partial.parts() if partial else []
+        if partial and written:
+            partial.start(written)
+            self._say(f"going on behind the {len(written)} parts that an interrupted run left")
+        progress = _Progress(self.quiet)
+        run = summarizer.start(document, self.settings, progress.show, written)
+        if many and not task.target and self.form in ("text", "markdown"):
+            print(f"==> {task.source} <==", flush=True)
+        interrupted = False
+        try:
+            self._follow(run, task, partial, progress, len(written))
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            progress.close()
+        self._finish(run, task, partial, interrupted)
+        return interrupted
+
+    def _follow(self, run: Run, task: Task, partial: PartialSummary | None, progress: _Progress, known: int) -> None:
+        """Take the parts as they come: to stdout, or to the file of parts."""
+        for number, part in enumerate(run):
+            if partial and number >= known:
+                _writing(partial.path, lambda part=part: partial.add(part))
+            if not task.target and self.form in ("text", "markdown"):
+                progress.clear()
+                print(("\n" if number else "") + render_part(part, self.form), end="", flush=True)
+
+    def _finish(self, run: Run, task: Task, partial: PartialSummary | None, interrupted: bool) -> None:
+        """Write the summary, whole or as far as it came, and the closing figures."""
+        summary = run.summary()
+        if task.target and (summary.parts or not interrupted):
+            text = render(summary, self.form)
+            _writing(task.target, lambda: write_whole(task.target, text))
+            if partial and not interrupted:
+                partial.remove()
+                if self.folder:
+                    with (self.folder / DONE).open("a", encoding="utf-8") as record:
+                        record.write(self._record(task) + "\n")
+                    print(task.target, flush=True)
+        elif not task.target and self.form in ("json", "html"):
+            print(render(summary, self.form), end="", flush=True)
+        for note in summary.notes:
+            _note(note)
+        if interrupted:
+            kept = f"{len(summary.parts)} parts are kept" + (f" in {task.target}" if task.target else "")
+            again = "; the same command goes on from there" if task.target and summary.parts else ""
+            print(
+                f"awesum: interrupted: {kept if summary.parts else 'no part was written yet'}{again}", file=sys.stderr
+            )
+        self._say(summary.closing_line())
+
+    def _say(self, line: str) -> None:
+        if not self.quiet:
+            print(f"awesum: {line}", file=sys.stderr, flush=True)
+
+
+def _note(note: str) -> None:
+    print(f"awesum: note: {note}", file=sys.stderr, flush=True)
+
+
+def _file_name(source: str) -> str:
+    """A file name for a source that is no file in a folder: the last piece of its path, made harmless."""
+    if source == "-":
+        return "stdin"
+    name = re.sub(r"^https?://", "", source).rstrip("/") if is_address(source) else Path(source).name
+    return re.sub(r"[^\w.-]+", "-", name)[-120:]
+
+
+def _check_writable(target: Path, is_folder: bool) -> None:
+    """Say before the work that its result could not be written, not after."""
+    try:
+        folder = target if is_folder else target.parent
+        if is_folder:
+            folder.mkdir(parents=True, exist_ok=True)
+        trial = folder / f".awesum-{os.getpid()}"
+        trial.touch()
+        trial.unlink()
+        if not is_folder and target.exists():
+            with target.open("a"):
+                pass
+    except OSError as error:
+        raise AwesumError(
+            f"cannot write to {target} ({error.strerror or error}): give another place with -o"
+        ) from error
+
+
+def _writing(path: Path, write: Any) -> None:
+    try:
+        write()
+    except OSError as error:
+        raise AwesumError(
+            f"cannot write {path} ({error.strerror or error}): make room and run the same command again, "
+            "it goes on where it stopped"
+        ) from error
+
+
+class _Progress:
+    """A bar on stderr, one a stage, where there is somebody to see it."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.stage = ""
+        self.bar: Any = None
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        """Move the bar; a new stage begins a new one."""
+        if self.quiet or not sys.stderr.isatty():
+            return
+        if stage != self.stage:
+            self.close()
+            from tqdm import tqdm
+
+            unit = {"reading": "token", "writing": "part"}[stage]
+            self.bar = tqdm(
+                total=total, desc=stage, unit=unit, unit_scale=stage == "reading", leave=False, file=sys.stderr
+            )
+            self.stage = stage
+        self.bar.update(done - self.bar.n)
+
+    def clear(self) -> None:
+        """Make way for a line of the result, which may go to the same screen."""
+        if self.bar is not None:
+            self.bar.clear()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None

@@ -1,0 +1,55 @@
+"""The length of a summary: `200w` words, `12s` sentences or `5%` of the document, and how it is counted."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from awesum.errors import AwesumError
+
+# Scripts written without spaces count by the character, as word processors do.
+_WORD = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+"
+)
+_LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(w|words?|s|sentences?|%|)\s*", re.IGNORECASE)
+
+
+def count_words(text: str) -> int:
+    """Words between white space; in Chinese, Japanese and Korean, characters."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long the summary shall be, as the user said it."""
+
+    value: float
+    unit: Literal["w", "s", "%"]
+
+    @classmethod
+    def parse(cls, text: str) -> Length:
+        """Read `200w`, `12s`, `5%`, or a bare number, which means words."""
+        match = _LENGTH.fullmatch(text)
+        if not match:
+            raise AwesumError(f"cannot read the length {text!r}: say for example 200w (words), 12s (sentences) or 5%")
+        value, unit = float(match[1]), (match[2] or "w")[0].lower()
+        if value <= 0:
+            raise AwesumError(f"a length of {text!r} leaves nothing to write: say for example 200w, 12s or 5%")
+        if unit == "%" and value > 100:
+            raise AwesumError(f"{text!r} is longer than the document itself: say at most 100%, for example 5%")
+        if unit == "s" and value != int(value):
+            raise AwesumError(f"cannot write {value} sentences: say a whole number, for example 12s")
+        return cls(value, "w" if unit == "w" else "s" if unit == "s" else "%")
+
+    def __str__(self) -> str:
+        return f"{self.value:g}{self.unit}"
+
+    @property
+    def in_sentences(self) -> bool:
+        """Whether the length is counted in sentences; otherwise in words."""
+        return self.unit == "s"
+
+    def amount(self, document_words: int) -> float:
+        """Words (or sentences) that a document of so many words shall get."""
+        return max(1.0, document_words * self.value / 100) if self.unit == "%" else self.value

@@ -1,0 +1,66 @@
+"""The words around a segment: what the model is asked, when its answer is enough, and what is kept of the answer.
+
+A model of 135 million parameters needs the request last, short, and with the points to be made; it echoes the request,
+numbers its sentences and invents figures. What it writes is therefore tidied and checked here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from awesum.length import count_words
+from awesum.reading.sentences import sentence_spans
+
+_BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+", re.MULTILINE)
+_MARKUP = re.compile(r"\*\*|__|^#+\s*", re.MULTILINE)
+_LEAD_IN = re.compile(
+    r"^\W*(?:(?:here (?:is|are)|sure|certainly|the following is)\b[^.:\n]*:"
+    r"|(?:the )?(?:summary|key points?|current chunk|main points?)(?: of [^.:\n]{0,60}| in [^.:\n]{0,40})?:)\s*",
+    re.IGNORECASE,
+)
+_FIGURE = re.compile(r"\d[\d,.]*\d|\d")
+_NAME = re.compile(r"(?<=[\w,;] )[A-Z][\w&'’-]*\w")
+
+
+def ask(query: str | None, points: Sequence[str]) -> str:
+    """The request that stands behind the segment."""
+    about = f" with regard to the question: {query.strip()}" if query else ""
+    return f"Key points: {' '.join(' '.join(point.split()) for point in points)}\n\nSummarize the key points{about}."
+
+
+def enough_words(words: float) -> Callable[[str], bool]:
+    """Enough once ending here comes closer to so many words than writing another sentence would."""
+    return lambda text: count_words(text) >= 0.8 * words and _ends_sentence(text)
+
+
+def enough_sentences(sentences: int) -> Callable[[str], bool]:
+    """Enough with so many sentences."""
+    return lambda text: len(tidy(text)) >= sentences and _ends_sentence(text)
+
+
+def _ends_sentence(text: str) -> bool:
+    """Whether a new sentence could begin behind `text`: not so behind `U.S.` or `No.`, whatever the full stop says."""
+    text = text.rstrip()
+    return sentence_spans(f"{text} The")[-1][0] == len(text) + 1
+
+
+def tidy(text: str) -> list[str]:
+    """The sentences of an answer without bullets, markup, lead-in; an unfinished last one goes unless it is alone."""
+    text = _LEAD_IN.sub("", _MARKUP.sub("", _BULLET.sub("", text.strip())))
+    sentences = [" ".join(text[start:end].split()) for start, end in sentence_spans(text)]
+    sentences = [sentence for sentence in sentences if sentence]
+    if sentences and not re.search(r"[.!?。！？؟۔।][\"'”’)\]」』]*$", sentences[-1]):
+        if len(sentences) > 1:
+            return sentences[:-1]
+        return [f"{sentences[0]} …"]
+    return sentences
+
+
+def is_borne_out(sentence: str, source: str) -> bool:
+    """Whether every figure and every name of `sentence` stands in `source`: what a small model most often invents."""
+    lowered = source.lower()
+    figures = set(_FIGURE.findall(source))
+    return all(figure in figures for figure in _FIGURE.findall(sentence)) and all(
+        name.lower() in lowered for name in _NAME.findall(sentence)
+    )

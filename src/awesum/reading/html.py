@@ -1,0 +1,198 @@
+"""Web pages: the main content without menus, advertisements and comments; all visible text where there is no telling.
+
+Reads what it is given and never fetches anything.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from awesum.document import Document
+from awesum.errors import AwesumError
+from awesum.reading.source import Source
+from awesum.reading.text import decode
+
+MAIN_CONTENT_LIMIT = 5_000_000
+"""Characters. Looking for the main content of a larger page takes minutes; such a page is a book, and is read whole."""
+
+_DECLARED = re.compile(
+    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml[^>]{0,200}encoding=["']([\w.:-]+)""", re.I
+)
+_XML_DECLARATION = re.compile(r"\s*<\?xml[^>]*\?>")  # lxml refuses characters that claim to be in some encoding
+_STRUCTURE = re.compile(r"<(?!!|\?|/?(?:html|head|title|body|script|style|template|noscript|br)\b)/?[a-z][^<>]*>", re.I)
+_SPACES = re.compile(r"[^\S\n]+")
+_BLANK_LINES = re.compile(r" *\n *(?:\n *)+")
+_INVISIBLE = {
+    "head",
+    "script",
+    "style",
+    "template",
+    "noscript",
+    "iframe",
+    "object",
+    "svg",
+    "select",
+    "textarea",
+    "rp",
+    "rt",
+}
+_HIDDEN_STYLE = re.compile(r"display\s*:\s*none", re.I)
+_INLINE = set(
+    [
+        "a",
+        "abbr",
+        "acronym",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "button",
+        "cite",
+        "code",
+        "data",
+        "dfn",
+        "em",
+        "font",
+        "i",
+        "img",
+        "input",
+        "ins",
+        "kbd",
+        "label",
+        "mark",
+        "meter",
+        "nobr",
+        "output",
+        "progress",
+        "q",
+        "ruby",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "tt",
+        "u",
+        "var",
+        "wbr",
+    ]
+)
+
+
+def read(source: Source) -> Document:
+    page, notes = decode_page(source.data, source.charset)
+    visible = visible_text(parse(page))
+    if not visible:
+        raise AwesumError(
+            f"{source.path} is a web page without text: if a script builds it, save it from a browser as text or PDF."
+        )
+    main = _main_content(page)
+    if not main:
+        notes = (*notes, "no main content was found in the page: all of its visible text was read, menus included")
+        return Document(visible, path=source.path, notes=notes)
+    kept = min(1.0, _letters(main) / max(1, _letters(visible)))
+    if kept < 0.99:
+        notes = (*notes, f"only the main content of the page was read, {kept:.0%} of its visible text")
+    return Document(main, path=source.path, notes=notes)
+
+
+def decode_page(data: bytes, charset: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """The characters of a page: its byte order mark decides, then the server, then the page itself."""
+    declared = _DECLARED.search(data, 0, 4096)
+    if charset is None and declared:
+        charset = (declared[1] or declared[2]).decode()
+    page, notes = decode(data, charset)
+    return _XML_DECLARATION.sub("", page, count=1), notes
+
+
+def parse(page: str) -> Any:
+    """The tree of a page, or None if there is nothing in it."""
+    from lxml import etree
+
+    # huge_tree: a book on one page is deeper and longer than lxml allows by default.
+    parser = etree.HTMLParser(no_network=True, huge_tree=True, remove_comments=True, remove_pis=True)
+    try:
+        tree = etree.fromstring(page.replace("\0", ""), parser)
+    except etree.XMLSyntaxError:
+        return None
+    if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
+        # Elements that are never closed nest until lxml gives up and drops the rest. Make the page flat instead.
+        flat = _STRUCTURE.sub("<br>", page)
+        return parse(flat) if flat != page else tree
+    return tree
+
+
+def visible_text(tree: Any) -> str:
+    """All text of a parsed page in its order: blocks apart by a blank line, table cells by a bar."""
+    from lxml import etree
+
+    if tree is None:
+        return ""
+    parts: list[str] = []
+    walk = etree.iterwalk(tree, events=("start", "end"))
+    preformatted = 0
+    for event, node in walk:
+        tag = _tag(node)
+        if event == "start":
+            if _is_invisible(node, tag):
+                walk.skip_subtree()
+                continue
+            preformatted += tag == "pre"
+            parts.append(_boundary(node, tag) + _flow(node.text, preformatted))
+        else:
+            if not _is_invisible(node, tag):
+                preformatted -= tag == "pre"
+                parts.append("" if tag in ("br", "td", "th") else _boundary(node, tag))
+            if node is not tree:
+                parts.append(_flow(node.tail, preformatted))
+    return _BLANK_LINES.sub("\n\n", _SPACES.sub(" ", "".join(parts))).strip()
+
+
+def _main_content(page: str) -> str:
+    import logging
+
+    import trafilatura
+
+    if len(page) > MAIN_CONTENT_LIMIT:
+        return ""
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # we say ourselves what went wrong
+    try:
+        return (
+            trafilatura.extract(page, include_comments=False, include_tables=True, include_links=False) or ""
+        ).strip()
+    except Exception:  # a page that breaks its heuristics still has visible text
+        return ""
+
+
+def _tag(node: Any) -> str:
+    return node.tag.rpartition("}")[2].lower() if isinstance(node.tag, str) else ""
+
+
+def _is_invisible(node: Any, tag: str) -> bool:
+    if not tag or tag in _INVISIBLE or node.get("hidden") is not None:
+        return True
+    return bool(_HIDDEN_STYLE.search(node.get("style") or ""))
+
+
+def _boundary(node: Any, tag: str) -> str:
+    if tag in ("td", "th"):
+        return " " if node.getprevious() is None else " | "
+    if tag == "br":
+        return "\n"
+    return "" if tag in _INLINE else "\n\n"
+
+
+def _flow(text: str | None, preformatted: int) -> str:
+    """Text as it is shown: outside <pre>, a line end in the file is a space."""
+    if not text:
+        return ""
+    return text if preformatted else text.replace("\n", " ")
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))

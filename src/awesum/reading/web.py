@@ -1,0 +1,260 @@
+"""Web addresses: fetch what the user named, within limits of size and time, and no other address behind their back.
+
+Nothing here looks into the answer; that is for the reader of its format.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from awesum.errors import AwesumError
+from awesum.reading.source import Source
+
+if TYPE_CHECKING:
+    from httpx2 import URL, Response
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where fetching stops."""
+
+    size: int = 50_000_000
+    """Bytes, counted after decompression."""
+    seconds: float = 60.0
+    """For everything, redirects included."""
+    silence: float = 15.0
+    """Seconds to wait for a connection, or for the next bytes."""
+    redirects: int = 5
+
+
+def fetch(address: str, limits: Limits | None = None) -> Source:
+    """Fetch an http(s) address; redirects are followed only to public hosts, or to the host that the user named."""
+    import httpx2
+
+    limits = limits or Limits()
+    try:
+        named = url = httpx2.URL(address)
+    except httpx2.InvalidURL as error:
+        raise AwesumError(f"{address} is not a web address ({error}): check it for typing errors.") from None
+    with _Watch(address, limits) as watch:
+        for _ in range(limits.redirects + 1):
+            _require_web(named, url)
+            public_only = not _is_same_place(url, named)
+            if public_only:
+                _require_public_host(address, url)
+            answer = _get(url, public_only, watch)
+            if isinstance(answer, Source):
+                moved = url.host != named.host
+                return Source(
+                    answer.data,
+                    path=address,
+                    suffix=PurePosixPath(url.path).suffix.lower(),
+                    content_type=answer.content_type,
+                    charset=answer.charset,
+                    notes=(f"{address} led to {url}",) if moved else (),
+                )
+            url = answer
+    raise AwesumError(
+        f"{address} redirects more than {limits.redirects} times, perhaps in a circle: check the address."
+    )
+
+
+# Where to ----------------------------------------------------------------------------------------------------------
+
+
+def _require_web(named: URL, url: URL) -> None:
+    if url.scheme not in ("http", "https") or not url.host:
+        if url is not named:
+            raise AwesumError(f"{named} redirects to {url}, which is not an http or https address; that was refused.")
+        raise AwesumError(f"{named} is not an http or https address: give one, or the path of a file.")
+
+
+def _is_same_place(url: URL, named: URL) -> bool:
+    """Whether `url` is on the host and port that the user named, or on its https port instead of its http port."""
+    port, named_port = _port(url), _port(named)
+    return url.host == named.host and (port == named_port or (port, named_port) == (443, 80))
+
+
+def _port(url: URL) -> int:
+    return url.port or (443 if url.scheme == "https" else 80)
+
+
+def _require_public_host(address: str, url: URL) -> None:
+    """Before connecting. The connection itself is checked again, for a name may be answered differently each time."""
+    try:
+        found = socket.getaddrinfo(url.host, _port(url), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise AwesumError(f"{address} redirects to {url.host}, which cannot be found: check the address.") from None
+    for *_, peer in found:
+        _require_public_peer(address, url, str(peer[0]))
+
+
+def _require_public_peer(address: str, url: URL, peer: str) -> None:
+    if not _is_public(peer):
+        raise AwesumError(
+            f"{address} redirects to {url.host} ({peer}), which is not on the public internet; that was refused. "
+            "If it is what you want, name that address yourself."
+        )
+
+
+def _is_public(peer: str) -> bool:
+    ip = ipaddress.ip_address(peer)
+    if isinstance(ip, ipaddress.IPv6Address):
+        # An IPv4 address in disguise is as private as it is in the open.
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None) or _nat64(ip)
+        ip = inner or ip
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+
+def _nat64(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in ipaddress.ip_network("64:ff9b::/96") else None
+
+
+# Getting it --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Watch:
+    """Holds the connection and cuts it when time is up: a server that sends a byte now and then never times out."""
+
+    address: str
+    limits: Limits
+    deadline: float = field(init=False)
+    _timer: threading.Timer = field(init=False)
+    _socket: socket.socket | None = None
+
+    def __enter__(self) -> _Watch:
+        self.deadline = time.monotonic() + self.limits.seconds
+        self._timer = threading.Timer(self.limits.seconds, self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        if self._socket:
+            self._socket.close()
+
+    def hold(self, connection: socket.socket) -> None:
+        if self._socket:
+            self._socket.close()
+        self._socket = connection.dup()  # the original is taken over by TLS
+        self.check()
+
+    def check(self) -> None:
+        if time.monotonic() >= self.deadline:
+            raise AwesumError(
+                f"{self.address} took longer than the limit of {self.limits.seconds:g} seconds: "
+                "download it with another program and give the file."
+            )
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            if self._socket:
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def _get(url: URL, public_only: bool, watch: _Watch) -> Source | URL:
+    """One request: what came back, or where it redirects to."""
+    import httpx2
+
+    def on_event(name: str, details: dict[str, Any]) -> None:
+        # Called by httpx2 when it has connected and before it sends anything.
+        if name == "connection.connect_tcp.complete":
+            stream = details["return_value"]
+            try:
+                if public_only:
+                    _require_public_peer(watch.address, url, str(stream.get_extra_info("server_addr")[0]))
+                watch.hold(stream.get_extra_info("socket"))
+            except AwesumError:
+                stream.close()
+                raise
+
+    # trust_env=False: through a proxy, the connected peer would be the proxy and no check of it would mean anything;
+    # nor should .netrc hand a password to wherever a redirect leads. Who needs a proxy can download the page first.
+    with (
+        _as_users_error(url, watch),
+        httpx2.Client(trust_env=False, timeout=watch.limits.silence, follow_redirects=False) as client,
+        client.stream(
+            "GET",
+            url,
+            headers={"Accept-Encoding": "gzip", "User-Agent": "awesum"},
+            extensions={"trace": on_event},
+        ) as response,
+    ):
+        if response.has_redirect_location:
+            return url.join(response.headers["Location"])
+        if response.status_code >= 400:
+            status = f"{response.status_code} {response.reason_phrase}".strip()
+            raise AwesumError(f"{watch.address} answered with HTTP status {status}: check the address in a browser.")
+        data = _body(response, watch)
+        content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        return Source(data, path=watch.address, content_type=content_type, charset=response.charset_encoding)
+
+
+def _body(response: Response, watch: _Watch) -> bytes:
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    # One layer that can be counted while it is unpacked; layers upon layers are what bombs are made of.
+    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        raise AwesumError(
+            f"{watch.address} is sent in an encoding ({encoding}) that was not asked for: download it first."
+        )
+    data = bytearray()
+    for chunk in response.iter_bytes():
+        data += chunk
+        watch.check()
+        if len(data) > watch.limits.size:
+            raise AwesumError(
+                f"{watch.address} is larger than the limit of {watch.limits.size / 1e6:g} MB: "
+                "download it with another program and give the file."
+            )
+    watch.check()  # the end may be our own cut
+    return bytes(data)
+
+
+@contextmanager
+def _as_users_error(url: URL, watch: _Watch) -> Iterator[None]:
+    import httpx2
+
+    try:
+        yield
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
+        watch.check()
+        raise AwesumError(f"{watch.address} could not be fetched: {_reason(url, error)}.{_proxy_hint()}") from error
+
+
+def _reason(url: URL, error: Exception) -> str:
+    import ssl
+
+    import httpx2
+
+    causes: list[BaseException] = [error]
+    while cause := causes[-1].__cause__ or causes[-1].__context__:
+        causes.append(cause)
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return f"there is no host {url.host}. Check the address and the network"
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return f"the secure connection to {url.host} failed ({error}). Check the address and the date of this computer"
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        return f"{url.host} refused the connection on port {_port(url)}. Check the address and that the server runs"
+    if isinstance(error, httpx2.TimeoutException):
+        return f"{url.host} did not answer in time. Try again later"
+    if isinstance(error, httpx2.DecodingError):
+        return f"{url.host} sent compressed data that is damaged. Try again, or download it with a browser"
+    return f"{error or type(error).__name__}. Try again, or download it with a browser"
+
+
+def _proxy_hint() -> str:
+    proxies = ("http_proxy", "https_proxy", "all_proxy")
+    if any(os.environ.get(name) or os.environ.get(name.upper()) for name in proxies):
+        return " (Proxy settings are not used here: download the page and give the file.)"
+    return ""

@@ -1,0 +1,13 @@
+"""Salient content injected as text: the paper's three headings around the current segment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+PREVIOUS, CURRENT, NEXT = "Previous important sentences:", "Current chunk:", "Next important sentences:"
+
+
+def augment(segment: str, previous: Sequence[str] = (), following: Sequence[str] = ()) -> str:
+    """The segment with the salient sentences of the others before and behind it; nothing to say, no heading."""
+    blocks = [(PREVIOUS, " ".join(previous)), (CURRENT, segment), (NEXT, " ".join(following))]
+    return "\n\n".join(f"{heading} {text}" for heading, text in blocks if text)

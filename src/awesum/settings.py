@@ -1,0 +1,38 @@
+"""What the user may say about a summary: one set of names for the command line, Python and the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from awesum.errors import AwesumError
+from awesum.footprint import parse_size
+from awesum.length import Length
+
+Style = Literal["abstract", "extract"]
+
+SMOLLM2 = "smollm2"
+"""The name of the embedded model that writes."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user may say about a summary. The command line, Python and the result share these names."""
+
+    length: str = "200w"
+    """Words (`200w`), sentences (`12s`) or share of the document (`5%`)."""
+    query: str | None = None
+    """What the summary shall be about; without it, whatever the document is about."""
+    style: Style = "abstract"
+    """`abstract` writes; `extract` gives the chosen sentences verbatim."""
+    max_memory: str | None = None
+    """The most memory to take, as `2GB`: decides how many segments are written at the same time."""
+
+    def __post_init__(self) -> None:
+        Length.parse(self.length)
+        if self.style not in get_args(Style):
+            raise AwesumError(f"there is no style {self.style!r}: say {' or '.join(get_args(Style))}")
+        if self.max_memory is not None:
+            parse_size(self.max_memory)
+        if self.query is not None and not self.query.strip():
+            raise AwesumError("the query is empty: say what the summary shall be about, or leave --query out")

@@ -1,0 +1,375 @@
+"""The main job: a document in, a summary out, segment by segment, in memory that does not grow with the document.
+
+`Summarizer` keeps the models; `Run` is one document on its way. Reading files is `reading`'s, the models' work is
+`models`' and `embedding`'s, showing the result is `rendering`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from awesum.document import Document, Segment, Sentence
+from awesum.errors import AwesumError
+from awesum.footprint import READING, RUNTIME, Footprint, parse_size, peak_memory
+from awesum.length import Length, count_words
+from awesum.prompting import ask, enough_sentences, enough_words, is_borne_out, tidy
+from awesum.reading.sentences import sentence_spans
+from awesum.salience.centrality import Centrality
+from awesum.salience.choice import choose, outermost
+from awesum.salience.text import augment
+from awesum.segmentation import LOWER, UPPER, measure, segment
+from awesum.settings import SMOLLM2, Settings
+from awesum.summary import Figures, Part, Quote, Summary, SummarySentence
+from awesum.weights import minilm_folder, smollm2_folder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from transformers import PreTrainedTokenizerBase
+
+    from awesum.embedding import SentenceEncoder
+    from awesum.models.causal import ChatModel, Prompt
+    from awesum.salience import Salience
+
+Progress = Callable[[str, int, int], object]
+"""Told the stage, how much of it is done, and how much there is."""
+
+INPUT = 896
+"""Tokens of a prompt: a segment of at most 768, the salient sentences of the others, and the request."""
+SIDE_BY_SIDE = 12
+"""Segments that are written at the same time. More would be a little faster and take 50 MB each."""
+FEWEST_WORDS, MOST_WORDS = 6, 100
+"""A sentence with fewer words (a heading) or more (a table, a list) is not chosen for a summary."""
+LONGEST_SHARE = 90
+"""Words of the summary that one segment may take. Parts of like length are written together without waiting."""
+LONGEST_PART = 192
+"""Tokens of a part to reckon with before the parts are known."""
+REPEATED = 0.9
+"""A sentence of the summary whose cosine with an earlier one is above this is left out: it has been said."""
+
+
+class Summarizer:
+    """The models, loaded once and used for many documents. Each is loaded when it is first needed."""
+
+    def __init__(
+        self,
+        model: str = SMOLLM2,
+        *,
+        encoder: SentenceEncoder | None = None,
+        chat: ChatModel | None = None,
+        salience: Salience | None = None,
+    ) -> None:
+        self.model = model
+        self.salience = salience or Centrality()
+        if encoder is not None:
+            self.encoder = encoder
+        if chat is not None:
+            self.chat = chat
+
+    @classmethod
+    def load(cls, model: str = SMOLLM2) -> Summarizer:
+        """Load everything now: `model` is `smollm2`, a folder, or the name of a causal chat model on the hub."""
+        summarizer = cls(model)
+        _ = summarizer.encoder, summarizer.chat
+        return summarizer
+
+    @cached_property
+    def encoder(self) -> SentenceEncoder:
+        """The sentence encoder that segmentation and salience rest on."""
+        from awesum.embedding import SentenceEncoder
+
+        return SentenceEncoder.load(minilm_folder())
+
+    @cached_property
+    def chat(self) -> ChatModel:
+        """The model that writes."""
+        from awesum.models.causal import ChatModel
+
+        return ChatModel.load(self.model, self._folder())
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of the model that writes, which is there without the model: extracting needs only this."""
+        if "chat" in vars(self):
+            return self.chat.tokenizer
+        from awesum.models.causal import load_tokenizer
+
+        return load_tokenizer(self.model, self._folder())
+
+    def _folder(self) -> Path | None:
+        return smollm2_folder() if self.model == SMOLLM2 else None
+
+    def start(
+        self,
+        document: Document,
+        settings: Settings | None = None,
+        progress: Progress | None = None,
+        written: Sequence[Part] = (),
+    ) -> Run:
+        """A run over one document: iterate over it for the parts, ask it for the summary.
+
+        `written` are parts of an earlier, interrupted run over the same document with the same settings: they come
+        first and are not written again.
+        """
+        return Run(self, document, settings or Settings(), progress or (lambda stage, done, total: None), written)
+
+    def stream(self, source: str | Path | Document, **settings: Any) -> Iterator[Part]:
+        """The parts of the summary, each as soon as it is written."""
+        yield from self.start(_read(source), Settings(**settings))
+
+    def summarize(self, source: str | Path | Document, **settings: Any) -> Summary:
+        """The whole summary."""
+        return self.start(_read(source), Settings(**settings)).finish()
+
+
+def _read(source: str | Path | Document) -> Document:
+    if isinstance(source, Document):
+        if not source.text.strip():
+            raise AwesumError(f"{source.path} holds no text: there is nothing to summarize")
+        return source
+    from awesum.reading import read
+
+    return read(source)
+
+
+class Run:
+    """One document on its way to a summary. Whatever is there can be had at any time, also after an interruption."""
+
+    def __init__(
+        self,
+        summarizer: Summarizer,
+        document: Document,
+        settings: Settings,
+        progress: Progress,
+        written: Sequence[Part],
+    ) -> None:
+        self.summarizer, self.document, self.settings, self.progress = summarizer, document, settings, progress
+        self.length = Length.parse(settings.length)
+        self.notes = list(document.notes)
+        self.parts: list[Part] = []
+        self.sentences: list[Sentence] = []
+        self.segments: list[Segment] = []
+        self.tokens_read = 0
+        self.complete = False
+        self._written = {part.segment: part for part in written}
+        self._said: list[NDArray[np.float32]] = []  # the vectors of the summary's sentences so far
+        self._started = time.perf_counter()
+
+    def finish(self) -> Summary:
+        """Write what is left to write, and return the summary."""
+        for _ in self:
+            pass
+        return self.summary()
+
+    def summary(self) -> Summary:
+        """The summary as far as it has come."""
+        return Summary(
+            parts=list(self.parts),
+            document=self.document,
+            tokens=sum(sentence.tokens for sentence in self.sentences),
+            segments=self.segments,
+            figures=Figures(self.tokens_read, round(time.perf_counter() - self._started, 2), peak_memory()),
+            settings=asdict(self.settings) | {"model": self.summarizer.model},
+            notes=list(self.notes),
+            complete=self.complete,
+        )
+
+    def __iter__(self) -> Iterator[Part]:
+        self._started = time.perf_counter()
+        self._side_by_side()  # a limit that is too low is said before minutes of work, not after
+        self._read()
+        self._choose()
+        yield from self._verbatim() if self._is_verbatim else self._write()
+        self.complete = True
+
+    def _side_by_side(self, longest_part: int = LONGEST_PART) -> int:
+        """How many segments may be written at the same time within the memory that the user allows."""
+        limit = parse_size(self.settings.max_memory) if self.settings.max_memory else None
+        encoder = self.summarizer.encoder.model.get_memory_footprint()
+        if self.settings.style == "extract":
+            return Footprint(RUNTIME + encoder, 0).prompts(limit, 1)
+        chat = self.summarizer.chat
+        fixed = RUNTIME + encoder + chat.model.get_memory_footprint() + READING
+        return Footprint(fixed, chat.bytes_per_token() * (INPUT + longest_part)).prompts(limit, SIDE_BY_SIDE)
+
+    def _read(self) -> None:
+        """Sentences, their vectors, and the segments: every token of the document passes through here."""
+        text = self.document.text
+        lower, upper = self._segment_limits()
+        self.sentences = measure(text, sentence_spans(text), self.summarizer.tokenizer, upper)
+        total = sum(sentence.tokens for sentence in self.sentences)
+        done = 0
+
+        def count(sentences: int) -> None:
+            nonlocal done
+            self.tokens_read += sum(sentence.tokens for sentence in self.sentences[done : done + sentences])
+            done += sentences
+            self.progress("reading", self.tokens_read, total)
+
+        self.progress("reading", 0, total)
+        self._embeddings = self.summarizer.encoder.encode(
+            [text[sentence.start : sentence.end] for sentence in self.sentences], count
+        )
+        self.segments = segment(self.sentences, self._embeddings, lower, upper)
+
+    def _segment_limits(self) -> tuple[int, int]:
+        """The paper's limits, or less for a model whose window is too small for them."""
+        if self.settings.style == "extract":
+            return LOWER, UPPER
+        upper = min(UPPER, self.summarizer.chat.window * 3 // 5)
+        return LOWER * upper // UPPER, upper
+
+    def _choose(self) -> None:
+        """The salient sentences of the document, as many as the length allows, and with them each segment's share."""
+        words = [count_words(self._text(sentence)) for sentence in self.sentences]
+        self._amount = self.length.amount(sum(words))
+        fit = [FEWEST_WORDS <= count <= MOST_WORDS for count in words]
+        if not any(fit):  # a document of headings, tables and stray lines: better those than nothing
+            fit = [count > 0 for count in words]
+        costs = [float(ok) * (1 if self.length.in_sentences else count) for ok, count in zip(fit, words, strict=True)]
+        query = self.settings.query
+        scores = self.summarizer.salience.score(
+            self._embeddings, self.summarizer.encoder.encode([query])[0] if query is not None else None
+        )
+        self._is_verbatim = self.settings.style == "extract"
+        if sum(costs) <= self._amount:
+            self._is_verbatim = True
+            self._chosen = [index for index, count in enumerate(words) if count]
+            self.notes.append("the document is no longer than the summary asked for, and is given as it stands")
+        else:
+            most = float("inf") if self._is_verbatim else self._longest_share()
+            self._chosen = choose(scores, self._embeddings, costs, self._amount, segments=self.segments, most=most)
+        self._shares = [
+            [index for index in self._chosen if segment.first <= index < segment.last] for segment in self.segments
+        ]
+        self._costs = costs
+
+    def _longest_share(self) -> float:
+        """More than usual where the summary is to be so long that every segment must take more."""
+        fair = 1.5 * self._amount / len(self.segments)
+        return max(3.0, fair) if self.length.in_sentences else max(LONGEST_SHARE, fair)
+
+    def _verbatim(self) -> Iterator[Part]:
+        """The chosen sentences as they stand in the source."""
+        for number, share in enumerate(self._shares):
+            if share:
+                quotes = [self._quote(index) for index in share]
+                yield self._add(number, [SummarySentence(quote.text, quote, 1.0) for quote in quotes])
+
+    def _write(self) -> Iterator[Part]:
+        """The segments that have something to say, summarized in batches, given out in document order."""
+        waiting = [number for number, share in enumerate(self._shares) if share]
+        total = len(waiting)
+        for number in [number for number in waiting if number in self._written]:
+            part = self._written[number]
+            self._said.extend(self.summarizer.encoder.encode([sentence.text for sentence in part.sentences]))
+            self.parts.append(part)
+            waiting.remove(number)
+            yield part
+        batch = 1  # the first part alone, so that the reader soon has something to read
+        while waiting:
+            self.progress("writing", total - len(waiting), total)
+            numbers, waiting = waiting[:batch], waiting[batch:]
+            pace = self._pace(numbers + waiting)
+            prompts = [self._prompt(number, pace) for number in numbers]
+            for number, text in zip(numbers, self.summarizer.chat.write(prompts), strict=True):
+                sentences = self._checked(number, text)
+                if sentences:
+                    yield self._add(number, sentences)
+            batch = self._side_by_side(max(self._limit(number) for number in waiting)) if waiting else 0
+        self.progress("writing", total, total)
+
+    def _pace(self, numbers: Sequence[int]) -> float:
+        """What the parts so far have left of the length, against what the segments still to come were meant to take."""
+        if self.length.in_sentences:
+            return 1.0
+        left = self._amount - sum(count_words(part.text) for part in self.parts)
+        return float(np.clip(left / sum(self._share(number) for number in numbers), 0.6, 1.4))
+
+    def _share(self, number: int) -> float:
+        """The words (or sentences) of the summary that a segment is meant to take."""
+        return sum(self._costs[index] for index in self._shares[number])
+
+    def _prompt(self, number: int, pace: float) -> Prompt:
+        from awesum.models.causal import Prompt
+
+        chat = self.summarizer.chat
+        segment = self.segments[number]
+        key_points = [self._quote(index).text for index in self._shares[number]]
+        request = ask(self.settings.query, key_points)
+        room = INPUT - segment.tokens - len(chat.prompt(augment("", ["-"], ["-"]) + request))
+        previous, following = outermost(self._chosen, segment, self.sentences, room)
+        content = augment(
+            self.document.text[segment.start : segment.end].strip(),
+            [self._quote(index).text for index in previous],
+            [self._quote(index).text for index in following],
+        )
+        share = self._share(number) * pace
+        enough = enough_sentences(round(share)) if self.length.in_sentences else enough_words(share)
+        return Prompt(chat.prompt(f"{content}\n\n{request}"), enough, self._limit(number))
+
+    def _limit(self, number: int) -> int:
+        """Tokens after which a part ends in any case: somewhat more than what it is to put in other words."""
+        return 24 + round(1.4 * sum(self.sentences[index].tokens for index in self._shares[number]))
+
+    def _checked(self, number: int, text: str) -> list[SummarySentence]:
+        """The sentences of a part that the segment bears out and that say something new, each with its source.
+
+        Where too few are left, the segment's salient sentences stand in as they are: they are what the part was meant
+        to say.
+        """
+        segment = self.segments[number]
+        source = self.document.text[segment.start : segment.end]
+        share = self._share(number)
+        kept: list[SummarySentence] = []
+
+        def keep(texts: Sequence[str]) -> None:
+            vectors = self.summarizer.encoder.encode(texts)
+            for text, vector in zip(texts, vectors, strict=True):
+                if self._said and float(np.max(np.array(self._said) @ vector)) > REPEATED:
+                    continue
+                cosines = self._embeddings[segment.first : segment.last] @ vector
+                nearest = int(cosines.argmax())
+                kept.append(
+                    SummarySentence(text, self._quote(segment.first + nearest), round(float(cosines[nearest]), 3))
+                )
+                self._said.append(vector)
+
+        keep([sentence for sentence in tidy(text) if is_borne_out(sentence, source)])
+        amount = float(sum(1 if self.length.in_sentences else count_words(sentence.text) for sentence in kept))
+        for index in self._shares[number]:
+            if amount > share / 2:
+                break
+            before = len(kept)
+            keep([" ".join(self._quote(index).text.split())])
+            amount += (len(kept) - before) * self._costs[index]
+        return kept
+
+    def _add(self, number: int, sentences: list[SummarySentence]) -> Part:
+        segment = self.segments[number]
+        part = Part(
+            text=" ".join(sentence.text for sentence in sentences),
+            segment=number,
+            start=segment.start,
+            end=segment.end,
+            pages=self.document.pages(segment.start, segment.end),
+            salient=[self._quote(index) for index in self._shares[number]],
+            sentences=sentences,
+        )
+        self.parts.append(part)
+        return part
+
+    def _text(self, sentence: Sentence) -> str:
+        return self.document.text[sentence.start : sentence.end]
+
+    def _quote(self, index: int) -> Quote:
+        """A sentence without the white space behind it."""
+        text = self._text(self.sentences[index])
+        start = self.sentences[index].start + len(text) - len(text.lstrip())
+        return Quote(start, start + len(text.strip()), text.strip())

@@ -1,0 +1,106 @@
+"""The result: a summary whose every sentence can be checked against the source, with the figures of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from awesum.document import Document, Segment
+from awesum.footprint import format_size
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A stretch of the source, with its text."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class SummarySentence:
+    """One sentence of the summary and the sentence of its segment that is nearest to it in meaning."""
+
+    text: str
+    source: Quote
+    similarity: float
+    """Cosine of the two, from -1 to 1: how well the source bears the sentence out."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the summary says about one segment."""
+
+    text: str
+    segment: int
+    start: int
+    end: int
+    pages: list[int]
+    salient: list[Quote]
+    """The sentences of the segment that were chosen for the summary."""
+    sentences: list[SummarySentence]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the run took."""
+
+    tokens_read: int
+    seconds: float
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The parts in document order, the document, and the figures. Prints as the summary."""
+
+    parts: list[Part]
+    document: Document
+    tokens: int
+    segments: Sequence[Segment]
+    figures: Figures
+    settings: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+    """Whatever was not read, cut, skipped or replaced, in words."""
+    complete: bool = True
+    """False where the run was interrupted."""
+
+    @property
+    def text(self) -> str:
+        """The summary as plain text, a paragraph a part."""
+        return "\n\n".join(" ".join(part.text.split()) for part in self.parts)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def closing_line(self) -> str:
+        """`read 12,931 of 12,931 tokens in 19 segments, 74 s, peak 1.1 GB`."""
+        figures = self.figures
+        return (
+            f"read {figures.tokens_read:,} of {self.tokens:,} tokens in {_count(len(self.segments), 'segment')}, "
+            f"wrote {_count(len(self.parts), 'part')}, {figures.seconds:.0f} s, "
+            f"peak {format_size(figures.peak_memory_bytes)}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable form of `--json`."""
+        return {
+            "summary": self.text,
+            "complete": self.complete,
+            "parts": [asdict(part) for part in self.parts],
+            "document": {
+                "path": self.document.path,
+                "characters": len(self.document.text),
+                "tokens": self.tokens,
+                "segments": [[segment.start, segment.end] for segment in self.segments],
+            },
+            "figures": asdict(self.figures),
+            "settings": self.settings,
+            "notes": self.notes,
+        }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,195 @@
+"""Tiny random models that run in milliseconds, and text in several topics to run them on. No test downloads anything."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the library is imported: nothing here may ask the network
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from awesum.document import Document
+from awesum.embedding import SentenceEncoder
+from awesum.models.causal import ChatModel
+from awesum.summarize import Summarizer
+
+settings.register_profile(
+    "awesum",
+    deadline=None,
+    max_examples=60,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("awesum")
+torch.set_num_threads(1)  # the models are too small for two threads to help
+
+TOPICS = {
+    "rocket": "capsule launch orbit booster docking crew abort telemetry engine hatch parachute spacecraft station pad",
+    "harbour": "crane container tide quay pilot vessel freight dredging customs berth anchor lighthouse ferry cargo",
+    "orchard": "apple blossom pruning harvest grafting frost bees cider irrigation rootstock ladder basket pollen soil",
+    "clinic": "nurse vaccine diagnosis ward surgery patient dosage therapy ambulance symptom recovery bandage doctor fever",
+    "library": "manuscript catalogue shelf reader archive loan librarian binding index folio chapter scholar novel atlas",
+    "budget": "tax deficit revenue audit pension treasury expenditure bond interest ledger subsidy grant payroll invoice",
+}
+OTHER_SCRIPTS = "国会は予算案を可決した。首相は会見で説明した。 قررت اللجنة تأجيل الاجتماع. هل وافق المجلس؟ Комитет принял решение."
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def topical_text(sentences: int, seed: int = 0, paragraph: int = 10) -> str:
+    """Sentences of 10 to 17 words that keep to a topic for a while; each has a figure, and no two are alike."""
+    chance = random.Random(seed)
+    topics = list(TOPICS)
+    written = []
+    for number in range(sentences):
+        topic = topics[number // 12 % len(topics)]
+        words = chance.sample(TOPICS[topic].split(), chance.randint(6, 11))
+        end = "\n\n" if number % paragraph == paragraph - 1 else " "
+        written.append(f"The {topic} report {' '.join(words)} cost {1000 + number * 7} dollars.{end}")
+    return "".join(written).rstrip() + "\n"
+
+
+@pytest.fixture(scope="session")
+def short_text() -> str:
+    """About three segments of the tiny tokenizer."""
+    return topical_text(70)
+
+
+@pytest.fixture(scope="session")
+def long_text() -> str:
+    """More segments than are written side by side."""
+    return topical_text(420, seed=1)
+
+
+@pytest.fixture(scope="session")
+def short_document(short_text: str) -> Document:
+    return Document(short_text, path="short.txt")
+
+
+@pytest.fixture(scope="session")
+def long_document(long_text: str) -> Document:
+    return Document(long_text, path="long.txt")
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-level BPE, like that of SmolLM2, trained on the topics."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=700,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([topical_text(200, seed=2)], trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<|im_start|>",
+        eos_token="<|im_end|>",
+        pad_token="<|pad|>",
+        unk_token="<|endoftext|>",
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+def tiny_llama(tokenizer: PreTrainedTokenizerFast, **changes: object) -> LlamaForCausalLM:
+    """Random weights with grouped heads. It writes nonsense, but ends sentences and answers now and then."""
+    torch.manual_seed(0)
+    options: dict[str, object] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 48,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 2048,
+        "initializer_range": 0.2,
+        "tie_word_embeddings": False,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    model = LlamaForCausalLM(LlamaConfig(**options | changes)).eval()
+    with torch.no_grad():
+        model.lm_head.weight[tokenizer.convert_tokens_to_ids(".")] *= 2.5
+        model.lm_head.weight[tokenizer.eos_token_id] *= 2.0
+    return model
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: PreTrainedTokenizerFast) -> Path:
+    """What `--model FOLDER` takes."""
+    folder = tmp_path_factory.mktemp("tiny-model")
+    tiny_llama(tiny_tokenizer).save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_chat(tiny_tokenizer: PreTrainedTokenizerFast) -> ChatModel:
+    """On the CPU in float32 whatever the machine has, so that results can be compared exactly."""
+    return ChatModel(tiny_llama(tiny_tokenizer), tiny_tokenizer, "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder() -> SentenceEncoder:
+    """A random BERT whose vectors are nearly bags of words: sentences with other words are other vectors."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=900, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator([topical_text(200, seed=2), OTHER_SCRIPTS], trainer)
+    names = dict(zip(["pad_token", "unk_token", "cls_token", "sep_token", "mask_token"], special, strict=True))
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=len(fast),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=320,
+    )
+    model = BertModel(config, add_pooling_layer=False)
+    torch.nn.init.normal_(model.embeddings.word_embeddings.weight)
+    return SentenceEncoder(model, fast)
+
+
+@pytest.fixture
+def summarizer(tiny_folder: Path, tiny_encoder: SentenceEncoder, tiny_chat: ChatModel) -> Summarizer:
+    """Ready to use, with the tiny models."""
+    return Summarizer(str(tiny_folder), encoder=tiny_encoder, chat=tiny_chat)
+
+
+class Calls(list):
+    """The prompts of each call of `ChatModel.write`, in order."""
+
+    @property
+    def batches(self) -> list[int]:
+        return [len(prompts) for prompts in self]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Records what is asked of every chat model while the test runs."""
+    recorded = Calls()
+    write = ChatModel.write
+
+    def recording(self: ChatModel, prompts: object) -> list[str]:
+        recorded.append(prompts)
+        return write(self, prompts)
+
+    monkeypatch.setattr(ChatModel, "write", recording)
+    return recorded

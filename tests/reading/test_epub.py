@@ -1,0 +1,79 @@
+"""Books: chapters in reading order, with nothing run together and nothing lost."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from fast_ebook import epub
+
+from awesum.errors import AwesumError
+from awesum.reading import read
+from awesum.reading.epub import read as read_epub
+from awesum.reading.source import Source
+
+FIRST = (
+    "<h1>One</h1><p>First <b>chap</b>ter,&nbsp;with a<br/>break &amp; more.</p>"
+    "<table><tr><td>A</td><td>B</td></tr></table><script>no()</script><title/><p>End.</p>"
+)
+
+
+def book(*chapters: str) -> bytes:
+    made = epub.EpubBook()
+    made.set_identifier("id")
+    made.set_title("Book")
+    made.set_language("en")
+    items = [epub.EpubHtml(title=str(n), file_name=f"c{n}.xhtml", content=text) for n, text in enumerate(chapters)]
+    for item in (*items, epub.EpubNcx(), epub.EpubNav()):
+        made.add_item(item)
+    made.spine = ["nav", *reversed(items)]
+    data = io.BytesIO()
+    epub.write_epub(data, made)
+    return data.getvalue()
+
+
+def test_chapters_are_read_in_the_order_of_the_spine(tmp_path: Path) -> None:
+    (tmp_path / "b.epub").write_bytes(book(FIRST, "<p>Preface.</p>"))
+    document = read(tmp_path / "b.epub")
+    assert document.text == "Preface.\n\nOne\n\nFirst chapter, with a\nbreak & more.\n\nA | B\n\nEnd."
+    assert document.notes == ("1 of 3 parts of the book are tables of contents or pictures and were left out",)
+
+
+def test_chapter_that_is_not_proper_xml_is_read_all_the_same() -> None:
+    data = book("<p>Unclosed <b>and</p><p>&bogus; more")
+    text = read_epub(Source(data, path="b.epub")).text
+    assert "Unclosed and" in text
+    assert "more" in text
+
+
+def with_encryption(data: bytes, target: str) -> bytes:
+    file = io.BytesIO(data)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(
+            "META-INF/encryption.xml",
+            f'<encryption><EncryptedData><CipherReference URI="{target}"/></EncryptedData></encryption>',
+        )
+    return file.getvalue()
+
+
+def test_encrypted_chapters_are_refused_and_encrypted_fonts_are_not() -> None:
+    data = book("<p>Text.</p>")
+    with pytest.raises(AwesumError, match=r"b\.epub is protected by DRM"):
+        read_epub(Source(with_encryption(data, "EPUB/c0.xhtml"), path="b.epub"))
+    assert read_epub(Source(with_encryption(data, "EPUB/font.otf"), path="b.epub")).text == "Text."
+
+
+def test_book_of_pictures_is_refused() -> None:
+    with pytest.raises(AwesumError, match="book without text"):
+        read_epub(Source(book("<p><img src='a.png'/></p>"), path="b.epub"))
+
+
+def test_damaged_book_is_refused(tmp_path: Path) -> None:
+    data = book("<p>Text.</p>")
+    (tmp_path / "cut.epub").write_bytes(data[: len(data) // 2])
+    with pytest.raises(AwesumError, match="damaged"):
+        read(tmp_path / "cut.epub")
+    with pytest.raises(AwesumError, match="damaged EPUB"):
+        read_epub(Source(data.replace(b"META-INF/container.xml", b"META-INF/kontainer.xml"), path="b.epub"))

@@ -1,0 +1,127 @@
+"""`read` finds the right reader or says in one line why there is none."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from awesum.errors import AwesumError
+from awesum.reading import read, readable_files
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(AwesumError) as error:
+        read(path)
+    message = str(error.value)
+    assert "\n" not in message
+    assert str(path) in message
+    return message
+
+
+def test_document_keeps_the_name_the_user_gave(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Hello.")
+    assert read(tmp_path / "a.txt").path == str(tmp_path / "a.txt")
+    assert read(str(tmp_path / "a.txt")).text == "Hello."
+
+
+def test_standard_input_is_read_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\xef\xbb\xbfHello\r\nyou.")))
+    document = read("-")
+    assert (document.path, document.text) == ("-", "Hello\nyou.")
+
+
+def test_empty_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
+    with pytest.raises(AwesumError, match="Standard input is empty"):
+        read("-")
+
+
+def test_content_decides_before_the_suffix(tmp_path: Path) -> None:
+    page = tmp_path / "page.txt"
+    page.write_text("<!-- x -->\n<!DOCTYPE html><html><body><p>Hello &amp; goodbye.</p></body></html>")
+    assert read(page).text == "Hello & goodbye."
+
+
+def test_suffix_decides_where_content_does_not_tell(tmp_path: Path) -> None:
+    for name, expected in (("a.md", "Title"), ("a.MD", "Title"), ("a.txt", "# Title"), ("a", "# Title")):
+        (tmp_path / name).write_text("# Title")
+        assert read(tmp_path / name).text == expected
+
+
+def test_missing_file_suggests_the_near_miss(tmp_path: Path) -> None:
+    (tmp_path / "report.txt").write_text("x")
+    assert f"Did you mean {tmp_path / 'report.txt'}?" in refusal(tmp_path / "Reprot.txt")
+    assert "Did you mean" not in refusal(tmp_path / "zzzz")
+    assert "no folder" in refusal(tmp_path / "nowhere" / "report.txt")
+
+
+def test_folder_is_refused(tmp_path: Path) -> None:
+    assert "is a folder" in refusal(tmp_path)
+
+
+def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> bytes:
+        raise PermissionError
+
+    # chmod(0) would not do: the superuser, whom tests in containers often run as, may read everything.
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    (tmp_path / "secret.txt").write_text("x")
+    assert "permissions" in refusal(tmp_path / "secret.txt")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_endless_device_is_refused() -> None:
+    assert "is a device" in refusal(Path("/dev/zero"))
+
+
+def zipped(*names: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("empty.txt", b"", "is empty"),
+        ("blank.txt", b" \n\t\n", "nothing but white space"),
+        ("old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 99, "an old Word"),
+        ("locked.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 99, "protected by a password"),
+        ("image.png", b"\x89PNG\r\n\x1a\n" + b"\0" * 99, "a PNG image"),
+        ("photo.txt", b"\xff\xd8\xff\xe0rest", "a JPEG image"),
+        ("nul.txt", b"some\0text", "NUL bytes"),
+        ("control.txt", b"\x01\x02\x03a" * 50, "mostly control characters"),
+        ("letter.rtf", rb"{\rtf1 hello}", "an RTF document"),
+        ("some.zip", zipped("a.txt"), "a ZIP archive"),
+        ("table.xlsx", zipped("xl/workbook.xml"), "an Excel workbook"),
+        ("cut.docx", zipped("word/document.xml")[:40], "damaged"),
+    ],
+)
+def test_what_is_not_a_text_is_refused_with_its_kind(tmp_path: Path, name: str, data: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert reason in refusal(tmp_path / name)
+
+
+def test_readable_files_are_sorted_and_the_rest_is_listed(tmp_path: Path) -> None:
+    for name in ("b.TXT", "a.md", "sub/c.pdf", "sub/d.jpg", ".hidden.txt", ".git/e.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    readable, passed_over = readable_files(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in readable] == ["a.md", "b.TXT", "sub/c.pdf"]
+    assert passed_over == [tmp_path / "sub" / "d.jpg"]
+
+
+def test_importing_the_package_loads_no_reader() -> None:
+    heavy = ["pypdfium2", "trafilatura", "docx", "nupunkt", "httpx2", "charset_normalizer", "lxml", "fast_ebook"]
+    code = f"import sys, awesum.reading; print([name for name in {heavy} if name in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

@@ -1,0 +1,1 @@
+"""Slow, obvious versions of what the package does fast, to compare with."""
