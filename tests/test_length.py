@@ -38,9 +38,7 @@ def test_length_says_itself(value: int, unit: str) -> None:
     assert str(Length.parse(f"{value}{unit}")) == f"{value}{unit}"
 
 
-@pytest.mark.parametrize(
-    ("length", "amount"), [("200w", 200), ("12s", 12), ("5%", 50), ("100%", 1000), ("0.01%", 1)]
-)
+@pytest.mark.parametrize(("length", "amount"), [("200w", 200), ("12s", 12), ("5%", 50), ("100%", 1000), ("0.01%", 1)])
 def test_amount_is_a_share_of_the_document_only_where_a_share_was_asked_for(length: str, amount: float) -> None:
     assert Length.parse(length).amount(1000) == amount
 

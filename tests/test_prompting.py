@@ -1,4 +1,4 @@
-"""What is kept of an answer. The wording of the request may change; that it carries the query and the points may not."""
+"""What is kept of an answer. The request may be worded anew; it must go on carrying the query and the points."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ def test_request_carries_the_points_and_the_query() -> None:
 def test_words_are_enough_near_the_number_and_at_the_end_of_a_sentence() -> None:
     enough = enough_words(10)
     assert not enough("The crane broke.")
+    assert not enough("The crane broke and the quay sank into the harbour with")
     assert enough("The crane broke and the quay sank into the harbour.")
-    assert not enough("The crane broke and the quay sank into the harbour of the U.S.")
+
+
+@pytest.mark.parametrize("abbreviation", ["Mr.", "Dr.", "No.", "U.S."])
+def test_full_stop_of_an_abbreviation_ends_no_sentence(abbreviation: str) -> None:
+    assert not enough_words(5)(f"The crane broke and the quay was sold to {abbreviation}")
 
 
 def test_sentences_are_enough_when_there_are_so_many_whole_ones() -> None:

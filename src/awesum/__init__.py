@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from awesum.document import Document
     from awesum.errors import AwesumError
     from awesum.settings import Settings
-    from awesum.summarize import Summarizer
+    from awesum.summarizer import Summarizer
     from awesum.summary import Part, Summary
 
 __version__ = "0.1.0"
@@ -27,7 +27,7 @@ _HOME = {
     "Document": "awesum.document",
     "Part": "awesum.summary",
     "Settings": "awesum.settings",
-    "Summarizer": "awesum.summarize",
+    "Summarizer": "awesum.summarizer",
     "Summary": "awesum.summary",
 }
 
@@ -38,14 +38,14 @@ def summarize(source: str | Path | Document, *, model: str = "smollm2", **settin
     The result prints as the summary; `parts`, `document` and `figures` say where it comes from and what it took.
     To summarize many documents, keep a `Summarizer`.
     """
-    from awesum.summarize import Summarizer
+    from awesum.summarizer import Summarizer
 
     return Summarizer(model).summarize(source, **settings)
 
 
 def stream(source: str | Path | Document, *, model: str = "smollm2", **settings: Any) -> Iterator[Part]:
     """The parts of the summary one by one, each as soon as it is written; takes what `summarize` takes."""
-    from awesum.summarize import Summarizer
+    from awesum.summarizer import Summarizer
 
     return Summarizer(model).stream(source, **settings)
 

@@ -70,7 +70,9 @@ def _parser() -> argparse.ArgumentParser:
         help="the embedded %(default)s (default), a folder, or a causal chat model's name on the hub")  # fmt: skip
     add("--max-memory", metavar="2GB", help="take at most so much memory (default: what the fastest way needs)")
     form = summarize.add_mutually_exclusive_group()
-    form.add_argument("--json", dest="form", action="store_const", const="json", help="everything, as JSON")
+    form.add_argument(
+        "--json", dest="form", action="store_const", const="json", default="text", help="everything, as JSON"
+    )
     form.add_argument("--format", dest="form", choices=["text", "markdown", "html"], default="text",
                       help="html: one page with the source beside the summary (default: %(default)s)")  # fmt: skip
     add("-o", "--output", metavar="FILE|FOLDER", help="write there instead of to stdout")

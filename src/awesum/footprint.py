@@ -59,4 +59,4 @@ class Footprint:
                 f"--max-memory {format_size(limit)} is too little: this model needs at least "
                 f"{format_size(self.fixed + self.per_prompt)}; raise the limit or use --style extract"
             )
-        return min(most, (limit - self.fixed) // self.per_prompt)
+        return min(most, (limit - self.fixed) // self.per_prompt) if self.per_prompt else most

@@ -24,7 +24,7 @@ from awesum.rendering import SUFFIX, Format, render, render_part
 from awesum.settings import Settings
 
 if TYPE_CHECKING:
-    from awesum.summarize import Run, Summarizer
+    from awesum.summarizer import Run, Summarizer
 
 DONE = ".awesum.jsonl"
 """In a folder of summaries: a line for each that is done, so that a second run skips it."""
@@ -46,13 +46,15 @@ class Job:
     ) -> None:
         self.settings, self.model, self.form, self.quiet = settings, model, form, quiet
         folders = [path for path in paths if Path(path).is_dir()]
-        if output is None and folders:
+        unnamed = output is None and bool(folders)
+        if unnamed:
             output = f"{Path(folders[0]).resolve().name}-summaries"
-            self._say(f"writing the summaries to {output}{os.sep}")
         many = len(paths) > 1 or bool(folders)
         self.folder = Path(output) if output and (many or Path(output).is_dir() or output.endswith(os.sep)) else None
         if self.folder:
-            self.tasks = self._tasks(paths, self.folder)
+            self.tasks = _apart(self._tasks(paths, self.folder))
+            if unnamed:
+                self._say(f"writing the summaries to {output}{os.sep}")
         else:
             self.tasks = [Task(path, Path(output) if output else None) for path in paths]
 
@@ -64,7 +66,7 @@ class Job:
         todo = self._skip_done()
         if not todo:
             return 0
-        from awesum.summarize import Summarizer
+        from awesum.summarizer import Summarizer
 
         summarizer = Summarizer(self.model)
         failed = 0
@@ -111,18 +113,18 @@ class Job:
         """The tasks that are not done, by the record in the folder; a changed document or setting is not done."""
         if not self.folder:
             return self.tasks
-        done = set()
         try:
-            for line in (self.folder / DONE).read_text(encoding="utf-8").splitlines():
-                done.add(line)
+            done = set((self.folder / DONE).read_text(encoding="utf-8").splitlines())
         except OSError:
             return self.tasks
-        todo = [
-            task for task in self.tasks if not (task.target and task.target.exists() and self._record(task) in done)
-        ]
+        todo = [task for task in self.tasks if not self._is_done(task, done)]
         if len(todo) < len(self.tasks):
             self._say(f"{len(self.tasks) - len(todo)} of {len(self.tasks)} are done already and are skipped")
         return todo
+
+    def _is_done(self, task: Task, done: set[str]) -> bool:
+        known = task.source != "-" and task.target is not None and task.target.exists()
+        return known and self._record(task) in done
 
     def _record(self, task: Task) -> str:
         """What identifies a finished task: its files, the state of the source, and how it was summarized."""
@@ -130,7 +132,7 @@ class Job:
             state = os.stat(task.source)
             version = [state.st_size, state.st_mtime_ns]
         except OSError:
-            version = []  # an address or standard input: there is no telling, the name has to do
+            version = []  # an address: there is no telling, the name has to do
         known = [__version__, self.model, asdict(self.settings), self.form, version]
         key = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
         return json.dumps([task.source, str(task.target), key], ensure_ascii=False)
@@ -143,8 +145,9 @@ class Job:
             task.target.parent.mkdir(parents=True, exist_ok=True)
             partial = PartialSummary(task.target, fingerprint(document, self.settings, self.model))
         written = partial.parts() if partial else []
-        if partial and written:
+        if partial:
             partial.start(written)
+        if written:
             self._say(f"going on behind the {len(written)} parts that an interrupted run left")
         progress = _Progress(self.quiet)
         run = summarizer.start(document, self.settings, progress.show, written)
@@ -196,6 +199,20 @@ class Job:
     def _say(self, line: str) -> None:
         if not self.quiet:
             print(f"awesum: {line}", file=sys.stderr, flush=True)
+
+
+def _apart(tasks: list[Task]) -> list[Task]:
+    """The tasks with a number in the name of a target that another one has already."""
+    taken: set[Path | None] = set()
+    apart: list[Task] = []
+    for task in tasks:
+        target, number = task.target, 1
+        while target in taken and task.target:
+            number += 1
+            target = task.target.with_name(f"{task.target.stem}-{number}{task.target.suffix}")
+        taken.add(target)
+        apart.append(Task(task.source, target))
+    return apart
 
 
 def _note(note: str) -> None:

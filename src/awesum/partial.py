@@ -35,7 +35,7 @@ class PartialSummary:
     def parts(self) -> list[Part]:
         """What an earlier run over the same document left; a line that it did not finish writing is passed over."""
         try:
-            first, *lines = self.path.read_text(encoding="utf-8").split("\n")
+            first, *lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
             if json.loads(first) != {"key": self.key}:
                 return []
         except (OSError, ValueError):

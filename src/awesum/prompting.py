@@ -25,8 +25,9 @@ _NAME = re.compile(r"(?<=[\w,;] )[A-Z][\w&'’-]*\w")
 
 def ask(query: str | None, points: Sequence[str]) -> str:
     """The request that stands behind the segment."""
-    about = f" with regard to the question: {query.strip()}" if query else ""
-    return f"Key points: {' '.join(' '.join(point.split()) for point in points)}\n\nSummarize the key points{about}."
+    about = f" that answers the question {query.strip()!r}" if query else ""
+    sentences = " ".join(" ".join(point.split()) for point in points)
+    return f"Rewrite the following sentences as one short, clear paragraph{about}: {sentences}"
 
 
 def enough_words(words: float) -> Callable[[str], bool]:
@@ -42,7 +43,7 @@ def enough_sentences(sentences: int) -> Callable[[str], bool]:
 def _ends_sentence(text: str) -> bool:
     """Whether a new sentence could begin behind `text`: not so behind `U.S.` or `No.`, whatever the full stop says."""
     text = text.rstrip()
-    return sentence_spans(f"{text} The")[-1][0] == len(text) + 1
+    return sentence_spans(f"{text} Department")[-1][0] == len(text) + 1
 
 
 def tidy(text: str) -> list[str]:

@@ -47,6 +47,7 @@ def _offsets(
         [text[start:end] for start, end in spans],
         add_special_tokens=False,
         return_offsets_mapping=True,
+        split_special_tokens=True,  # the marks of a chat template are text in a document
         return_attention_mask=False,
     )
     return encoded["offset_mapping"]

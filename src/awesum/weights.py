@@ -91,8 +91,8 @@ def _is_intact(folder: Path) -> bool:
     """Whether every file that the conversion wrote is there with the content that it had then."""
     try:
         hashes: dict[str, str] = json.loads((folder / "sha256.json").read_text())
-        return all(sha256(folder / name) == value for name, value in hashes.items())
-    except (OSError, ValueError):
+        return bool(hashes) and all(sha256(folder / name) == value for name, value in hashes.items())
+    except (OSError, ValueError, AttributeError):
         return False
 
 

@@ -113,7 +113,9 @@ def test_prompts_with_nothing_in_common_are_written_as_each_alone(
     tiny_chat: ChatModel, plain_model: LlamaForCausalLM
 ) -> None:
     tokenizer = tiny_chat.tokenizer
-    prompts = [Prompt(tokenizer.encode(text), never, 20) for text in ("tax bond", "the quay and the crane", "nurse ward")]
+    prompts = [
+        Prompt(tokenizer.encode(text), never, 20) for text in ("tax bond", "the quay and the crane", "nurse ward")
+    ]
     slow = [write_alone(plain_model, tokenizer, prompt, causal.SHORTEST, causal.NO_REPEAT) for prompt in prompts]
     assert tiny_chat.write(prompts) == [tokenizer.decode(row, skip_special_tokens=True).strip() for row in slow]
 
@@ -236,9 +238,7 @@ def test_folder_with_a_damaged_config_is_refused_in_one_line(tmp_path: Path) -> 
     refusal(str(tmp_path))
 
 
-def test_folder_with_only_pickled_weights_is_refused(
-    tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_folder_with_only_pickled_weights_is_refused(tmp_path: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
     model = tiny_llama(tiny_tokenizer)
     model.config.save_pretrained(tmp_path)
     tiny_tokenizer.save_pretrained(tmp_path)

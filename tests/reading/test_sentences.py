@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """Sentences tile the text, whatever the text; and they are sentences where a reader would say so."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """Whatever the bytes, there is a text, and notes say what was guessed or replaced."""
 
 from __future__ import annotations

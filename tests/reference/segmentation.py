@@ -26,7 +26,7 @@ def pseudo_segment(behind: int, lengths: Sequence[int], lower: int) -> list[int]
 
 
 def segment(lengths: Sequence[int], vectors: np.ndarray, lower: int, upper: int) -> list[list[int]]:
-    """The sentences of each segment. Unlike the paper's pseudo code, no segment grows beyond `upper`, as its text says."""
+    """The sentences of each segment. Unlike in the paper's pseudo code, none grows beyond `upper`, as its text says."""
     segments: list[list[int]] = []
     current: list[int] = []
     for index, length in enumerate(lengths):

@@ -1,4 +1,4 @@
-"""Greedy decoding of one prompt alone: the whole text is read anew for every token, nothing is remembered or batched."""
+"""Greedy decoding of one prompt alone: all is read anew for every token, nothing is remembered or batched."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ _PASSED_OVER = {
 
 
 def read(source: Source) -> Document:
+    """A Word document, its paragraphs and tables in order."""
     from docx import Document as open_docx
 
     try:

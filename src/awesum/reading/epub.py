@@ -23,6 +23,7 @@ _ENCRYPTED_CHAPTER = re.compile(rb"CipherReference[^>]+URI=[\"'][^\"']+\.(?:x?ht
 
 
 def read(source: Source) -> Document:
+    """A book, its chapters in reading order."""
     from fast_ebook import ITEM_NAVIGATION, epub
 
     _refuse_encrypted(source)

@@ -23,6 +23,7 @@ _LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
 
 
 def read(source: Source) -> Document:
+    """The text without its markup."""
     text, notes = decode(source.data, source.charset)
     text = text.removeprefix("\ufeff")
     if front_matter := _FRONT_MATTER.match(text):

@@ -25,8 +25,8 @@ _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_WORD = re.compile(r"[^\W\d_]+$")
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
-_BULLET = re.compile(r"[•◦▪‣●○■□–—*-]\s")  # noqa: RUF001
-_OPENING = "\"'“‘«([¿¡"  # noqa: RUF001
+_BULLET = re.compile(r"[•◦▪‣●○■□–—*-]\s")
+_OPENING = "\"'“‘«([¿¡"
 _PAGE_NUMBER = re.compile(
     r"[\W_]*(?:page|p\.|seite|página)?\s*(\d{1,5}|[ivxlc]{1,8})(?:\s*(?:of|/|von|de)\s*\d{1,5})?[\W_]*", re.I
 )
@@ -34,6 +34,7 @@ _NO_SPACES_BETWEEN = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]{2}")
 
 
 def read(source: Source) -> Document:
+    """The text page by page, its lines joined into paragraphs."""
     pages = _page_lines(source)
     empty = [number for number, lines in enumerate(pages, 1) if not any(lines)]
     if len(empty) == len(pages):

@@ -25,7 +25,7 @@ _GAP = re.compile(r"(?<=\S)\s{200,}")  # never inside a sentence, and costly to 
 _NO_WORD = re.compile(r"(?<!\S)\S{200,}(?=\S{20})")  # base64, rows of dots, CJK: costly too, and of no use to nupunkt
 _CONTINUED_LINE = re.compile(r"\S[^\S\n]*\n[^\S\n]*(\S)")
 # Full stops that nupunkt does not know: Chinese and Japanese, Arabic and Urdu, Devanagari, Armenian, Ethiopic.
-_OTHER_STOPS = re.compile(r"(?:[。！？｡]|．(?!\d))+[”’」』）】》〉]*\s*|[؟۔।॥։።]+\s+")  # noqa: RUF001
+_OTHER_STOPS = re.compile(r"(?:[。！？｡]|．(?!\d))+[”’」』）】》〉]*\s*|[؟۔।॥։።]+\s+")
 _WORD = re.compile(r"\w")
 
 

@@ -18,6 +18,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufeff\ud800-\udfff]")
 
 
 def read(source: Source) -> Document:
+    """Plain text in whatever encoding."""
     text, notes = decode(source.data, source.charset)
     return Document(text, path=source.path, notes=notes)
 

@@ -50,8 +50,12 @@ LONGEST_SHARE = 90
 """Words of the summary that one segment may take. Parts of like length are written together without waiting."""
 LONGEST_PART = 192
 """Tokens of a part to reckon with before the parts are known."""
-REPEATED = 0.9
-"""A sentence of the summary whose cosine with an earlier one is above this is left out: it has been said."""
+UNLIKE, ALIKE, REPEATED = 0.5, 0.75, 0.9
+"""Cosines of sentences. A sentence of the model that is less like anything in its segment than `UNLIKE` was made up;
+one that is more like an earlier one than `REPEATED` has been said. A sentence of the source stands in only where
+nothing `ALIKE` has been said."""
+ENOUGH = 0.75
+"""The part of a segment's share that its part has to fill before the segment's own sentences need not stand in."""
 
 
 class Summarizer:
@@ -238,7 +242,7 @@ class Run:
             self._embeddings, self.summarizer.encoder.encode([query])[0] if query is not None else None
         )
         self._is_verbatim = self.settings.style == "extract"
-        if sum(costs) <= self._amount:
+        if sum(count > 0 if self.length.in_sentences else count for count in words) <= self._amount:
             self._is_verbatim = True
             self._chosen = [index for index, count in enumerate(words) if count]
             self.notes.append("the document is no longer than the summary asked for, and is given as it stands")
@@ -301,9 +305,16 @@ class Run:
 
         chat = self.summarizer.chat
         segment = self.segments[number]
-        key_points = [self._quote(index).text for index in self._shares[number]]
-        request = ask(self.settings.query, key_points)
-        room = INPUT - segment.tokens - len(chat.prompt(augment("", ["-"], ["-"]) + request))
+        limit = self._limit(number)
+        frame = len(chat.prompt(augment("", ["-"], ["-"]) + ask(self.settings.query, [])))
+        left = chat.window - limit - segment.tokens - frame
+        points: list[int] = []
+        for index in self._shares[number]:
+            left -= self.sentences[index].tokens
+            if left >= 0:
+                points.append(index)
+        request = ask(self.settings.query, [self._quote(index).text for index in points])
+        room = min(INPUT - segment.tokens - frame - sum(self.sentences[index].tokens for index in points), left)
         previous, following = outermost(self._chosen, segment, self.sentences, room)
         content = augment(
             self.document.text[segment.start : segment.end].strip(),
@@ -312,11 +323,12 @@ class Run:
         )
         share = self._share(number) * pace
         enough = enough_sentences(round(share)) if self.length.in_sentences else enough_words(share)
-        return Prompt(chat.prompt(f"{content}\n\n{request}"), enough, self._limit(number))
+        return Prompt(chat.prompt(f"{content}\n\n{request}"), enough, limit)
 
     def _limit(self, number: int) -> int:
         """Tokens after which a part ends in any case: somewhat more than what it is to put in other words."""
-        return 24 + round(1.4 * sum(self.sentences[index].tokens for index in self._shares[number]))
+        tokens = sum(self.sentences[index].tokens for index in self._shares[number])
+        return min(24 + round(1.4 * tokens), self.summarizer.chat.window // 5)
 
     def _checked(self, number: int, text: str) -> list[SummarySentence]:
         """The sentences of a part that the segment bears out and that say something new, each with its source.
@@ -326,30 +338,27 @@ class Run:
         """
         segment = self.segments[number]
         source = self.document.text[segment.start : segment.end]
-        share = self._share(number)
-        kept: list[SummarySentence] = []
-
-        def keep(texts: Sequence[str]) -> None:
-            vectors = self.summarizer.encoder.encode(texts)
-            for text, vector in zip(texts, vectors, strict=True):
-                if self._said and float(np.max(np.array(self._said) @ vector)) > REPEATED:
-                    continue
-                cosines = self._embeddings[segment.first : segment.last] @ vector
-                nearest = int(cosines.argmax())
-                kept.append(
-                    SummarySentence(text, self._quote(segment.first + nearest), round(float(cosines[nearest]), 3))
-                )
-                self._said.append(vector)
-
-        keep([sentence for sentence in tidy(text) if is_borne_out(sentence, source)])
-        amount = float(sum(1 if self.length.in_sentences else count_words(sentence.text) for sentence in kept))
-        for index in self._shares[number]:
-            if amount > share / 2:
-                break
-            before = len(kept)
-            keep([" ".join(self._quote(index).text.split())])
-            amount += (len(kept) - before) * self._costs[index]
+        written = [sentence for sentence in tidy(text) if is_borne_out(sentence, source)]
+        kept = [found for sentence in written if (found := self._new(sentence, segment, REPEATED))]
+        salient = [self._quote(index).text for index in self._shares[number]]
+        while salient and self._amount_of(kept) < ENOUGH * self._share(number):
+            if found := self._new(" ".join(salient.pop(0).split()), segment, ALIKE):
+                kept.append(found)
         return kept
+
+    def _new(self, text: str, segment: Segment, alike: float) -> SummarySentence | None:
+        """A sentence with its source; none if the segment has nothing like it, or the summary has it already."""
+        vector = self.summarizer.encoder.encode([text])[0]
+        cosines = self._embeddings[segment.first : segment.last] @ vector
+        nearest = int(cosines.argmax())
+        if cosines[nearest] < UNLIKE or any(float(said @ vector) > alike for said in self._said):
+            return None
+        self._said.append(vector)
+        return SummarySentence(text, self._quote(segment.first + nearest), round(float(cosines[nearest]), 3))
+
+    def _amount_of(self, sentences: Sequence[SummarySentence]) -> float:
+        """The words (or the number) of some sentences of the summary."""
+        return sum(1.0 if self.length.in_sentences else count_words(sentence.text) for sentence in sentences)
 
     def _add(self, number: int, sentences: list[SummarySentence]) -> Part:
         segment = self.segments[number]

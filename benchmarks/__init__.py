@@ -1,0 +1,13 @@
+"""Measured claims, one script each: `python -m benchmarks.NAME` prints the figure and the bar it has to reach."""
+
+from pathlib import Path
+
+SAMPLE = Path(__file__).parent.parent / "samples" / "commercial-crew.txt"
+
+
+def report(claim: str, figure: float, bar: float, unit: str = "", at_most: bool = True) -> bool:
+    """Print a figure beside its bar; true if it is reached."""
+    reached = figure <= bar if at_most else figure >= bar
+    sign = "at most" if at_most else "at least"
+    print(f"{claim}: {figure:.2f}{unit} ({sign} {bar:g}{unit}: {'reached' if reached else 'MISSED'})")
+    return reached
