@@ -194,7 +194,8 @@ class Job:
             print(
                 f"awesum: interrupted: {kept if summary.parts else 'no part was written yet'}{again}", file=sys.stderr
             )
-        self._say(summary.closing_line())
+        if not self.quiet:
+            print(summary.closing_line(), file=sys.stderr, flush=True)
 
     def _say(self, line: str) -> None:
         if not self.quiet:

@@ -16,9 +16,11 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+", re.MULTILINE)
 _MARKUP = re.compile(r"\*\*|__|^#+\s*", re.MULTILINE)
 _LEAD_IN = re.compile(
     r"^\W*(?:(?:here (?:is|are)|sure|certainly|the following is)\b[^.:\n]*:"
+    r"|rewrite the following[^.:\n]*:"
     r"|(?:the )?(?:summary|key points?|current chunk|main points?)(?: of [^.:\n]{0,60}| in [^.:\n]{0,40})?:)\s*",
     re.IGNORECASE,
 )
+_SENTENCE_END = re.compile(r"[.!?…。！？｡؟۔।॥։።][\"'”’)\]」』》]*$")
 _FIGURE = re.compile(r"\d[\d,.]*\d|\d")
 _NAME = re.compile(r"(?<=[\w,;] )[A-Z][\w&'’-]*\w")
 
@@ -32,18 +34,17 @@ def ask(query: str | None, points: Sequence[str]) -> str:
 
 def enough_words(words: float) -> Callable[[str], bool]:
     """Enough once ending here comes closer to so many words than writing another sentence would."""
-    return lambda text: count_words(text) >= 0.8 * words and _ends_sentence(text)
+    return lambda text: sum(map(count_words, _finished(text))) >= 0.8 * words
 
 
 def enough_sentences(sentences: int) -> Callable[[str], bool]:
     """Enough with so many sentences."""
-    return lambda text: len(tidy(text)) >= sentences and _ends_sentence(text)
+    return lambda text: len(_finished(text)) >= sentences
 
 
-def _ends_sentence(text: str) -> bool:
-    """Whether a new sentence could begin behind `text`: not so behind `U.S.` or `No.`, whatever the full stop says."""
-    text = text.rstrip()
-    return sentence_spans(f"{text} Department")[-1][0] == len(text) + 1
+def _finished(text: str) -> list[str]:
+    """The sentences that another one has begun behind: only then is it sure that a full stop was one."""
+    return [text[start:end] for start, end in sentence_spans(text)[:-1]]
 
 
 def tidy(text: str) -> list[str]:
@@ -51,11 +52,16 @@ def tidy(text: str) -> list[str]:
     text = _LEAD_IN.sub("", _MARKUP.sub("", _BULLET.sub("", text.strip())))
     sentences = [" ".join(text[start:end].split()) for start, end in sentence_spans(text)]
     sentences = [sentence for sentence in sentences if sentence]
-    if sentences and not re.search(r"[.!?。！？؟۔।][\"'”’)\]」』]*$", sentences[-1]):
+    if sentences and not ends_sentence(sentences[-1]):
         if len(sentences) > 1:
             return sentences[:-1]
         return [f"{sentences[0]} …"]
     return sentences
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether `text` ends as a sentence does; a heading or the cell of a table does not."""
+    return _SENTENCE_END.search(text.rstrip()) is not None
 
 
 def is_borne_out(sentence: str, source: str) -> bool:

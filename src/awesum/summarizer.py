@@ -19,7 +19,7 @@ from awesum.document import Document, Segment, Sentence
 from awesum.errors import AwesumError
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size, peak_memory
 from awesum.length import Length, count_words
-from awesum.prompting import ask, enough_sentences, enough_words, is_borne_out, tidy
+from awesum.prompting import ask, ends_sentence, enough_sentences, enough_words, is_borne_out, tidy
 from awesum.reading.sentences import sentence_spans
 from awesum.salience.centrality import Centrality
 from awesum.salience.choice import choose, outermost
@@ -45,15 +45,16 @@ INPUT = 896
 SIDE_BY_SIDE = 12
 """Segments that are written at the same time. More would be a little faster and take 50 MB each."""
 FEWEST_WORDS, MOST_WORDS = 6, 100
-"""A sentence with fewer words (a heading) or more (a table, a list) is not chosen for a summary."""
+"""A sentence with fewer words (a heading) or more (a table, a list) is not chosen for a summary; nor is one without a
+full stop."""
 LONGEST_SHARE = 90
 """Words of the summary that one segment may take. Parts of like length are written together without waiting."""
 LONGEST_PART = 192
 """Tokens of a part to reckon with before the parts are known."""
-UNLIKE, ALIKE, REPEATED = 0.5, 0.75, 0.9
+UNLIKE, ALIKE, REPEATED = 0.5, 0.75, 0.87
 """Cosines of sentences. A sentence of the model that is less like anything in its segment than `UNLIKE` was made up;
-one that is more like an earlier one than `REPEATED` has been said. A sentence of the source stands in only where
-nothing `ALIKE` has been said."""
+one that is more like an earlier one than `REPEATED` has been said. A sentence of the source stands in only where its
+part has nothing `ALIKE`."""
 ENOUGH = 0.75
 """The part of a segment's share that its part has to fill before the segment's own sentences need not stand in."""
 
@@ -161,7 +162,7 @@ class Run:
         self.segments: list[Segment] = []
         self.tokens_read = 0
         self.complete = False
-        self._written = {part.segment: part for part in written}
+        self._written = list(written)
         self._said: list[NDArray[np.float32]] = []  # the vectors of the summary's sentences so far
         self._started = time.perf_counter()
 
@@ -233,7 +234,10 @@ class Run:
         """The salient sentences of the document, as many as the length allows, and with them each segment's share."""
         words = [count_words(self._text(sentence)) for sentence in self.sentences]
         self._amount = self.length.amount(sum(words))
-        fit = [FEWEST_WORDS <= count <= MOST_WORDS for count in words]
+        fit = [
+            FEWEST_WORDS <= count <= MOST_WORDS and ends_sentence(self._text(sentence))
+            for sentence, count in zip(self.sentences, words, strict=True)
+        ]
         if not any(fit):  # a document of headings, tables and stray lines: better those than nothing
             fit = [count > 0 for count in words]
         costs = [float(ok) * (1 if self.length.in_sentences else count) for ok, count in zip(fit, words, strict=True)]
@@ -270,12 +274,12 @@ class Run:
         """The segments that have something to say, summarized in batches, given out in document order."""
         waiting = [number for number, share in enumerate(self._shares) if share]
         total = len(waiting)
-        for number in [number for number in waiting if number in self._written]:
-            part = self._written[number]
+        for part in self._written:
             self._said.extend(self.summarizer.encoder.encode([sentence.text for sentence in part.sentences]))
             self.parts.append(part)
-            waiting.remove(number)
             yield part
+        if self._written:  # what lies before the last one and has no part had nothing to say then, and has not now
+            waiting = [number for number in waiting if number > self._written[-1].segment]
         batch = 1  # the first part alone, so that the reader soon has something to read
         while waiting:
             self.progress("writing", total - len(waiting), total)
@@ -339,19 +343,22 @@ class Run:
         segment = self.segments[number]
         source = self.document.text[segment.start : segment.end]
         written = [sentence for sentence in tidy(text) if is_borne_out(sentence, source)]
-        kept = [found for sentence in written if (found := self._new(sentence, segment, REPEATED))]
-        salient = [self._quote(index).text for index in self._shares[number]]
-        while salient and self._amount_of(kept) < ENOUGH * self._share(number):
-            if found := self._new(" ".join(salient.pop(0).split()), segment, ALIKE):
-                kept.append(found)
+        kept = [found for sentence in written if (found := self._new(sentence, segment))]
+        put_in_other_words = self._said[len(self._said) - len(kept) :]
+        for index in self._shares[number]:
+            if self._amount_of(kept) >= ENOUGH * self._share(number):
+                break
+            if all(float(said @ self._embeddings[index]) <= ALIKE for said in put_in_other_words):
+                found = self._new(" ".join(self._quote(index).text.split()), segment)
+                kept += [found] if found else []
         return kept
 
-    def _new(self, text: str, segment: Segment, alike: float) -> SummarySentence | None:
+    def _new(self, text: str, segment: Segment) -> SummarySentence | None:
         """A sentence with its source; none if the segment has nothing like it, or the summary has it already."""
         vector = self.summarizer.encoder.encode([text])[0]
         cosines = self._embeddings[segment.first : segment.last] @ vector
         nearest = int(cosines.argmax())
-        if cosines[nearest] < UNLIKE or any(float(said @ vector) > alike for said in self._said):
+        if cosines[nearest] < UNLIKE or any(float(said @ vector) > REPEATED for said in self._said):
             return None
         self._said.append(vector)
         return SummarySentence(text, self._quote(segment.first + nearest), round(float(cosines[nearest]), 3))

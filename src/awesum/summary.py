@@ -80,8 +80,7 @@ class Summary:
         figures = self.figures
         return (
             f"read {figures.tokens_read:,} of {self.tokens:,} tokens in {_count(len(self.segments), 'segment')}, "
-            f"wrote {_count(len(self.parts), 'part')}, {figures.seconds:.0f} s, "
-            f"peak {format_size(figures.peak_memory_bytes)}"
+            f"{figures.seconds:.0f} s, peak {format_size(figures.peak_memory_bytes)}"
         )
 
     def to_dict(self) -> dict[str, Any]:

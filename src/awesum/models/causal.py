@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from logging import ERROR, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,8 @@ SHORTEST = 8
 """Tokens. A part is at least this long: a model that ends before it began has only lost its thread."""
 NO_REPEAT = 6
 """No run of this many tokens is written twice in a part."""
-_SENTENCE_END = re.compile(r"[.!?。！？؟۔।][\"'”’)\]」』]*$")
+_SENTENCE_BEGUN = re.compile(r"[.!?؟۔।][\"'”’)\]]*\s+\S|[。！？]\S")
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _PLACE = "\u2063"  # an invisible character that no chat template holds: marks where the user's text goes
 
 
@@ -47,7 +49,7 @@ class Prompt:
 
     tokens: list[int]
     enough: Callable[[str], bool]
-    """Whether a text that ends with a sentence says enough."""
+    """Whether a text says enough; asked when a new sentence has begun."""
     limit: int
     """Tokens after which writing ends in any case."""
 
@@ -105,7 +107,10 @@ def load_tokenizer(name: str, folder: Path | None = None) -> PreTrainedTokenizer
 def _loading(name: str, folder: Path | None) -> Iterator[tuple[str | Path, dict[str, Any]]]:
     """Where to load from and how; what goes wrong on the way is the user's to know in one line."""
     source = folder or (Path(name) if Path(name).is_dir() else name)
+    if isinstance(source, str) and not _HUB_NAME.fullmatch(source):
+        raise AwesumError(f"there is no folder {name}: give a model's folder, or its name on the hub such as org/model")
     logging.disable_progress_bar()
+    getLogger("huggingface_hub").setLevel(ERROR)  # its retries are not the user's business; that it failed is
     try:
         yield source, {"local_files_only": isinstance(source, Path), "trust_remote_code": False}
     except AwesumError:
@@ -243,7 +248,7 @@ class ChatModel:
 
 
 class _Enough(StoppingCriteria):
-    """Ends each row on its own: at its limit, or with a sentence when that is enough."""
+    """Ends each row on its own: at its limit, or behind a sentence when that is enough."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> None:
         self.tokenizer, self.prompts = tokenizer, prompts
@@ -256,8 +261,10 @@ class _Enough(StoppingCriteria):
     def _is_done(self, row: torch.Tensor, prompt: Prompt) -> bool:
         if len(row) >= prompt.limit:
             return True
-        tail = self.tokenizer.decode(row[-4:], skip_special_tokens=True).rstrip()
-        return bool(_SENTENCE_END.search(tail)) and prompt.enough(self.tokenizer.decode(row, skip_special_tokens=True))
+        tail = self.tokenizer.decode(row[-6:], skip_special_tokens=True)
+        return bool(_SENTENCE_BEGUN.search(tail)) and prompt.enough(
+            self.tokenizer.decode(row, skip_special_tokens=True)
+        )
 
 
 def _common_prefix(prompts: Sequence[list[int]]) -> int:

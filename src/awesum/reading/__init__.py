@@ -96,5 +96,5 @@ def _near_miss(path: Path) -> str:
         names = {name.casefold(): name for name in os.listdir(path.parent)}
     except OSError:
         names = {}
-    close = get_close_matches(path.name.casefold(), names, n=1)
+    close = get_close_matches(path.name.casefold(), names, n=1, cutoff=0.75)
     return f". Did you mean {path.parent / names[close[0]]}?" if close else ": check the path."

@@ -23,6 +23,7 @@ MARGIN = 500
 
 _GAP = re.compile(r"(?<=\S)\s{200,}")  # never inside a sentence, and costly to nupunkt
 _NO_WORD = re.compile(r"(?<!\S)\S{200,}(?=\S{20})")  # base64, rows of dots, CJK: costly too, and of no use to nupunkt
+_LINE_END = re.compile(r"\n\s*")
 _CONTINUED_LINE = re.compile(r"\S[^\S\n]*\n[^\S\n]*(\S)")
 # Full stops that nupunkt does not know: Chinese and Japanese, Arabic and Urdu, Devanagari, Armenian, Ethiopic.
 _OTHER_STOPS = re.compile(r"(?:[。！？｡]|．(?!\d))+[”’」』）】》〉]*\s*|[؟۔।॥։።]+\s+")
@@ -59,8 +60,9 @@ def _starts_in_window(window: str, line_breaks: bool) -> list[int]:
     from nupunkt import sentence_spans as nupunkt_spans
 
     masked = _NO_WORD.sub(lambda match: "x" * len(match[0]), window)
-    starts = [start for start, _ in nupunkt_spans(masked, paragraph_breaks=True, line_breaks=line_breaks)]
-    stops = (match.end() for match in _OTHER_STOPS.finditer(window) if match.end() < len(window))
+    starts = [start for start, _ in nupunkt_spans(masked, paragraph_breaks=True)]
+    boundaries = (_OTHER_STOPS, _LINE_END) if line_breaks else (_OTHER_STOPS,)
+    stops = {match.end() for boundary in boundaries for match in boundary.finditer(window)} - {len(window)}
     starts = _with_words(window, sorted({0, *starts, *stops}))
     return list(_split_long(window, starts))
 

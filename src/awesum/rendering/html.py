@@ -59,8 +59,7 @@ salient sentences.</header>
 <main>
 <section id="summary"><h2>Summary</h2>
 {"".join(_paragraph(part) for part in summary.parts)}{interrupted}</section>
-<section id="source"><h2>Source</h2>
-{"".join(_source(summary))}</section>
+<section id="source"><h2>Source</h2>{"".join(_source(summary))}</section>
 </main>
 <footer>{escape(summary.closing_line())}{notes}</footer>
 </body>
@@ -93,4 +92,4 @@ def _source(summary: Summary) -> Iterator[str]:
             start, (end, tag) = quotes.popleft()
             yield f'{escape(text[at:start])}<{tag} id="c{start}">{escape(text[start:end])}</{tag}>'
             at = end
-        yield f"{escape(text[at : segment.end].rstrip())}</span>\n"
+        yield f"{escape(text[at : segment.end].rstrip())}</span>"
