@@ -138,7 +138,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--documents", type=int, default=50)
-    parser.add_argument("--longest", type=int, default=6_000, help="words of the longest document (%(default)s)")
+    parser.add_argument("--longest", type=int, default=4_000, help="words of the longest document (%(default)s)")
     names = ["lead", "extract", "awesum", "se3", "truncated"]
     parser.add_argument("--systems", nargs="+", choices=names, default=names)
     parser.add_argument(
