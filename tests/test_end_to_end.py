@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -71,3 +73,24 @@ def test_command_of_the_readme_works(command: str, tmp_path: Path) -> None:
     printed = awesum(*arguments, cwd=tmp_path)
     written = [name for name in os.listdir(tmp_path) if name != "samples"]
     assert printed.strip() or written
+
+
+@pytest.mark.slow
+def test_interrupted_command_keeps_its_parts_and_goes_on(tmp_path: Path) -> None:
+    target = tmp_path / "summary.txt"
+    command = [sys.executable, "-m", "awesum", "summarize", SAMPLE, "--length", "400w", "-o", str(target)]
+    parts = tmp_path / "summary.txt.partial.jsonl"
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        while not parts.exists():
+            assert process.poll() is None
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "interrupted: 1 parts are kept" in said
+    first = target.read_text().splitlines()[0]
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "going on behind the 1 parts" in again.stderr
+    assert target.read_text().startswith(first)
+    assert len(target.read_text().split()) > 300
+    assert not parts.exists()

@@ -126,7 +126,7 @@ class Summarizer:
 
     def stream(self, source: str | Path | Document, **settings: Any) -> Iterator[Part]:
         """The parts of the summary, each as soon as it is written."""
-        yield from self.start(_read(source), Settings(**settings))
+        return iter(self.start(_read(source), Settings(**settings)))
 
     def summarize(self, source: str | Path | Document, **settings: Any) -> Summary:
         """The whole summary."""
@@ -164,6 +164,7 @@ class Run:
         self.complete = False
         self._written = list(written)
         self._said: list[NDArray[np.float32]] = []  # the vectors of the summary's sentences so far
+        self._left_out = self._stood_in = 0  # sentences: of the model's, of the source's
         self._started = time.perf_counter()
 
     def finish(self) -> Summary:
@@ -174,14 +175,18 @@ class Run:
 
     def summary(self) -> Summary:
         """The summary as far as it has come."""
+        settings = asdict(self.settings) | {"model": self.summarizer.model}
+        if "chat" in vars(self.summarizer):
+            chat = self.summarizer.chat
+            settings |= {"dtype": str(chat.model.dtype).removeprefix("torch."), "dtype_reason": chat.reason}
         return Summary(
             parts=list(self.parts),
             document=self.document,
             tokens=sum(sentence.tokens for sentence in self.sentences),
             segments=self.segments,
             figures=Figures(self.tokens_read, round(time.perf_counter() - self._started, 2), peak_memory()),
-            settings=asdict(self.settings) | {"model": self.summarizer.model},
-            notes=list(self.notes),
+            settings=settings,
+            notes=[*self.notes, *self._notes_on_writing()],
             complete=self.complete,
         )
 
@@ -342,8 +347,11 @@ class Run:
         """
         segment = self.segments[number]
         source = self.document.text[segment.start : segment.end]
-        written = [sentence for sentence in tidy(text) if is_borne_out(sentence, source)]
-        kept = [found for sentence in written if (found := self._new(sentence, segment))]
+        written = tidy(text)
+        kept = [
+            found for sentence in written if is_borne_out(sentence, source) and (found := self._new(sentence, segment))
+        ]
+        self._left_out += len(written) - len(kept)
         put_in_other_words = self._said[len(self._said) - len(kept) :]
         for index in self._shares[number]:
             if self._amount_of(kept) >= ENOUGH * self._share(number):
@@ -351,7 +359,17 @@ class Run:
             if all(float(said @ self._embeddings[index]) <= ALIKE for said in put_in_other_words):
                 found = self._new(" ".join(self._quote(index).text.split()), segment)
                 kept += [found] if found else []
+        self._stood_in += len(kept) - len(put_in_other_words)
         return kept
+
+    def _notes_on_writing(self) -> Iterator[str]:
+        if self._left_out:
+            yield (
+                f"{self._left_out} sentences that the model wrote were left out: the source does not bear them out, "
+                "or they repeat what was said"
+            )
+        if self._stood_in:
+            yield f"{self._stood_in} sentences of the summary are the source's own"
 
     def _new(self, text: str, segment: Segment) -> SummarySentence | None:
         """A sentence with its source; none if the segment has nothing like it, or the summary has it already."""
