@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import get_args
 
 from awesum import __version__
@@ -82,6 +83,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _summarize(options: argparse.Namespace) -> int:
     settings = Settings(length=options.length, query=options.query, style=options.style, max_memory=options.max_memory)
+    if options.model == SMOLLM2 or Path(options.model).is_dir():
+        # Nothing is to be fetched, so nothing is to be tried; and a second's loading needs no progress bar.
+        os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     from awesum.job import Job
 
     job = Job(options.paths, settings, options.model, options.form, options.output, options.quiet)

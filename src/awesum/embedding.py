@@ -37,9 +37,7 @@ class SentenceEncoder:
         """Load from a folder with safetensors weights; nothing is fetched."""
         import torch
         from transformers import AutoModel, AutoTokenizer
-        from transformers.utils import logging
 
-        logging.disable_progress_bar()
         model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=torch.float32)
         return cls(model, AutoTokenizer.from_pretrained(folder, local_files_only=True))
 

@@ -11,7 +11,7 @@ from awesum.errors import AwesumError
 _UNITS = {"B": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000, "T": 1_000_000_000_000}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
 
-RUNTIME = 620_000_000
+RUNTIME = 480_000_000
 """Bytes of Python with torch and the readers loaded, before any weights; measured as peak resident memory."""
 READING = 150_000_000
 """Bytes that reading one prompt takes for a moment, beside what is remembered of it; measured with SmolLM2."""

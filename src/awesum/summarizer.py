@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -42,8 +43,9 @@ Progress = Callable[[str, int, int], object]
 
 INPUT = 896
 """Tokens of a prompt: a segment of at most 768, the salient sentences of the others, and the request."""
-SIDE_BY_SIDE = 12
-"""Segments that are written at the same time. More would be a little faster and take 50 MB each."""
+SIDE_BY_SIDE = 8
+"""Segments that are written at the same time. More would be a little faster, take 50 MB each, and make the peak depend
+on how many segments a document has."""
 FEWEST_WORDS, MOST_WORDS = 6, 100
 """A sentence with fewer words (a heading) or more (a table, a list) is not chosen for a summary; nor is one without a
 full stop."""
@@ -106,6 +108,13 @@ class Summarizer:
         from awesum.models.causal import load_tokenizer
 
         return load_tokenizer(self.model, self._folder())
+
+    @cached_property
+    def window(self) -> int:
+        """How many tokens the model that writes can look at, which is known without the model, too."""
+        from awesum.models.causal import load_window
+
+        return self.chat.window if "chat" in vars(self) else load_window(self.model, self._folder())
 
     def _folder(self) -> Path | None:
         return smollm2_folder() if self.model == SMOLLM2 else None
@@ -192,9 +201,15 @@ class Run:
 
     def __iter__(self) -> Iterator[Part]:
         self._started = time.perf_counter()
-        self._side_by_side()  # a limit that is too low is said before minutes of work, not after
-        self._read()
-        self._choose()
+        if self.settings.max_memory:
+            self._side_by_side()  # a limit that is too low is said before minutes of work, not after
+        with ThreadPoolExecutor(1) as aside:
+            # The model that writes is loaded while the document is read: that is a second less to wait for.
+            loading = aside.submit(getattr, self.summarizer, "chat") if self.settings.style == "abstract" else None
+            self._read()
+            self._choose()
+            if loading:
+                loading.result()
         yield from self._verbatim() if self._is_verbatim else self._write()
         self.complete = True
 
@@ -230,9 +245,7 @@ class Run:
 
     def _segment_limits(self) -> tuple[int, int]:
         """The paper's limits, or less for a model whose window is too small for them."""
-        if self.settings.style == "extract":
-            return LOWER, UPPER
-        upper = min(UPPER, self.summarizer.chat.window * 3 // 5)
+        upper = min(UPPER, self.summarizer.window * 3 // 5)
         return LOWER * upper // UPPER, upper
 
     def _choose(self) -> None:

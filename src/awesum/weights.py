@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from awesum.errors import AwesumError
@@ -74,13 +75,15 @@ def cache_folder() -> Path:
     return user_cache_path("awesum")
 
 
+@cache
 def minilm_folder() -> Path:
     """The folder of the embedded sentence encoder."""
     return MINILM_WHEEL.path().parent
 
 
+@cache
 def smollm2_folder() -> Path:
-    """The folder of the embedded summarizer as safetensors; the first call makes it, every call checks it."""
+    """The folder of the embedded summarizer as safetensors; made by the first call, checked once a process."""
     folder = cache_folder() / f"smollm2-135m-instruct-{SMOLLM2_WHEEL.sha256[:12]}"
     if not _is_intact(folder):
         _convert(SMOLLM2_WHEEL.path(), folder)
@@ -101,9 +104,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     print("awesum: converting the embedded weights, once (about 40 s) ...", file=sys.stderr, flush=True)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="converting-") as aside:
@@ -119,14 +120,13 @@ def _convert(gguf: Path, folder: Path) -> None:
             AutoTokenizer.from_pretrained(gguf.parent, **source).save_pretrained(aside)
             hashes = {file.name: sha256(file) for file in Path(aside).iterdir()}
             (Path(aside) / "sha256.json").write_text(json.dumps(hashes, indent=1))
-            if folder.exists():
-                shutil.rmtree(folder)
             os.chmod(aside, 0o755)
-            shutil.copytree(aside, folder, copy_function=os.rename)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.rename(aside, folder)
     except OSError as error:
+        if _is_intact(folder):
+            return  # another process was faster
         raise AwesumError(
             f"cannot write the converted weights to {folder} ({error.strerror or error}): "
             "free 600 MB there, or set AWESUM_CACHE to another folder"
         ) from error
-    finally:
-        logging.enable_progress_bar()

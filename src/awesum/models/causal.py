@@ -27,12 +27,11 @@ from transformers import (
 )
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-from transformers.utils import logging
 
 from awesum.errors import AwesumError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 SHORTEST = 8
 """Tokens. A part is at least this long: a model that ends before it began has only lost its thread."""
@@ -103,13 +102,22 @@ def load_tokenizer(name: str, folder: Path | None = None) -> PreTrainedTokenizer
         return AutoTokenizer.from_pretrained(source, **options)
 
 
+def load_window(name: str, folder: Path | None = None) -> int:
+    """How many tokens a model can look at, without the model."""
+    with _loading(name, folder) as (source, options):
+        return _window(AutoConfig.from_pretrained(source, **options))
+
+
+def _window(config: PretrainedConfig) -> int:
+    return int(getattr(config.get_text_config(), "max_position_embeddings", 2048))
+
+
 @contextmanager
 def _loading(name: str, folder: Path | None) -> Iterator[tuple[str | Path, dict[str, Any]]]:
     """Where to load from and how; what goes wrong on the way is the user's to know in one line."""
     source = folder or (Path(name) if Path(name).is_dir() else name)
     if isinstance(source, str) and not _HUB_NAME.fullmatch(source):
         raise AwesumError(f"there is no folder {name}: give a model's folder, or its name on the hub such as org/model")
-    logging.disable_progress_bar()
     getLogger("huggingface_hub").setLevel(ERROR)  # its retries are not the user's business; that it failed is
     try:
         yield source, {"local_files_only": isinstance(source, Path), "trust_remote_code": False}
@@ -121,23 +129,18 @@ def _loading(name: str, folder: Path | None) -> Iterator[tuple[str | Path, dict[
             f"cannot load the model {name!r} ({reasons[0].rstrip('.:')}): "
             "give a folder with config.json, tokenizer and safetensors weights, or a model's name on the hub"
         ) from error
-    finally:
-        logging.enable_progress_bar()
 
 
 class ChatModel:
     """A causal language model with its chat template; `write` is the heart of it."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, reason: str = "") -> None:
-        # Attention weights far from the action become denormal numbers, which processors multiply up to a hundred times
-        # slower. As zeros they change nothing that can be seen, and reading a prompt is five times as fast.
-        torch.set_flush_denormal(True)
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.name = name
         self.reason = reason
         """Why it runs on this device in this number format."""
-        self.window: int = getattr(model.config, "max_position_embeddings", 2048)
+        self.window = _window(model.config)
         if model.config._attn_implementation == "sdpa":
             model.set_attn_implementation("awesum_grouped")
         self._before, self._behind = self._frame()
@@ -187,6 +190,10 @@ class ChatModel:
     @torch.inference_mode()
     def write(self, prompts: Sequence[Prompt]) -> list[str]:
         """The model's answers, decoded side by side."""
+        # Attention weights far from the action become denormal numbers, which processors multiply up to a hundred times
+        # slower. As zeros they change nothing that can be seen, and reading a prompt is five times as fast. The switch
+        # is one of the thread, so it is set where the work is done.
+        torch.set_flush_denormal(True)
         cache, mask = self._read([prompt.tokens for prompt in prompts], max(prompt.limit for prompt in prompts))
         output = self.model.generate(
             # All but the last token is in the cache: the library sees, and keeps from repeating, only what is new.
