@@ -88,8 +88,7 @@ class Systems:
             )
             for segment in run.segments
         ]
-        batches = [prompts[at : at + SIDE_BY_SIDE] for at in range(0, len(prompts), SIDE_BY_SIDE)]
-        return "\n\n".join(" ".join(tidy(answer)) for batch in batches for answer in chat.write(batch))
+        return "\n\n".join(" ".join(tidy(answer)) for answer in chat.write(prompts, SIDE_BY_SIDE))
 
     def truncated(self, text: str, words: int) -> str:
         """The same model on the document, cut to what its window takes beside the summary."""
@@ -99,7 +98,7 @@ class Systems:
         room = chat.window - limit - (INPUT // 8)
         cut = tokens["offset_mapping"][: room + 1][-1][0] if len(tokens["input_ids"]) > room else len(text)
         prompt = Prompt(chat.prompt(f"{text[:cut]}\n\nSummarize the document."), enough_words(words), limit)
-        return " ".join(tidy(chat.write([prompt])[0]))
+        return " ".join(tidy(next(chat.write([prompt]))))
 
 
 def outputs(name: str, write: Callable[[str, int], str], chosen: list[Row], folder: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -27,18 +27,18 @@ def main() -> int:
     chat = summarizer.chat
     written: list[tuple[list[int], int]] = []
     seconds = 0.0
-    write = chat.write
+    write_tokens = chat.write_tokens
 
-    def recording(prompts: Sequence[Prompt]) -> list[str]:
+    def recording(prompts: Iterable[Prompt], side_by_side: int = 8) -> Iterator[list[int]]:
         nonlocal seconds
+        prompts = list(prompts)
         started = time.perf_counter()
-        answers = write(prompts)
+        answers = list(write_tokens(prompts, side_by_side))
         seconds += time.perf_counter() - started
-        for prompt, answer in zip(prompts, answers, strict=True):
-            written.append((prompt.tokens, len(chat.tokenizer(answer, add_special_tokens=False)["input_ids"])))
-        return answers
+        written.extend((prompt.tokens, len(answer)) for prompt, answer in zip(prompts, answers, strict=True))
+        yield from answers
 
-    chat.write = recording  # type: ignore[method-assign]
+    chat.write_tokens = recording  # type: ignore[method-assign]
     summarizer.start(read(options.file), Settings(length=options.length)).finish()
 
     plain = AutoModelForCausalLM.from_pretrained(smollm2_folder(), dtype=torch.float32).eval()

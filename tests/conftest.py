@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the library is imported: nothing here may ask the network
@@ -17,7 +18,7 @@ from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, P
 from awesum import Summarizer
 from awesum.document import Document
 from awesum.embedding import SentenceEncoder
-from awesum.models.causal import ChatModel
+from awesum.models.causal import ChatModel, Prompt
 
 settings.register_profile(
     "awesum",
@@ -178,6 +179,10 @@ def summarizer(tiny_folder: Path, tiny_encoder: SentenceEncoder, tiny_chat: Chat
 class Calls(list):
     """The prompts of each call of `ChatModel.write`, in order."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.side_by_side: list[int] = []
+
     @property
     def batches(self) -> list[int]:
         return [len(prompts) for prompts in self]
@@ -189,9 +194,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     recorded = Calls()
     write = ChatModel.write
 
-    def recording(self: ChatModel, prompts: object) -> list[str]:
+    def recording(self: ChatModel, prompts: Iterable[Prompt], side_by_side: int = 8) -> Iterator[str]:
+        prompts = list(prompts)
         recorded.append(prompts)
-        return write(self, prompts)
+        recorded.side_by_side.append(side_by_side)
+        return write(self, prompts, side_by_side)
 
     monkeypatch.setattr(ChatModel, "write", recording)
     return recorded

@@ -9,7 +9,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -108,9 +108,9 @@ def test_written_summary_appears_part_by_part(
     seen: list[str] = []
     write = ChatModel.write
 
-    def looking(self: ChatModel, prompts: object) -> list[str]:
+    def looking(self: ChatModel, prompts: object, side_by_side: int) -> Iterator[str]:
         seen.append(capsys.readouterr().out)
-        return write(self, prompts)
+        return write(self, prompts, side_by_side)
 
     monkeypatch.setattr(ChatModel, "write", looking)
     rest = awesum(report, "--length", "150w").out
@@ -404,11 +404,11 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, calls: Calls) -> Callable[[int], 
     def after(calls: int) -> None:
         left = [calls]
 
-        def writing(self: ChatModel, prompts: object) -> list[str]:
+        def writing(self: ChatModel, prompts: object, side_by_side: int) -> Iterator[str]:
             if not left[0]:
                 raise KeyboardInterrupt
             left[0] -= 1
-            return write(self, prompts)
+            return write(self, prompts, side_by_side)
 
         monkeypatch.setattr(ChatModel, "write", writing)
 

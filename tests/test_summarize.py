@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ from awesum.document import Document
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.length import count_words
-from awesum.models.causal import ChatModel
+from awesum.models.causal import ChatModel, Prompt
 from awesum.reading.sentences import sentence_spans
 from awesum.settings import Settings
 from awesum.summarizer import SIDE_BY_SIDE
@@ -59,13 +60,13 @@ def test_every_token_is_read_and_every_part_belongs_to_its_segment(summarizer: S
     assert summary.settings["length"] == "120w"
 
 
-def test_long_document_is_written_in_batches_the_first_part_alone(
+def test_long_document_is_written_side_by_side_the_first_part_alone(
     summarizer: Summarizer, long_document: Document, calls: Calls
 ) -> None:
     summary = summarizer.summarize(long_document, length="700w")
     assert_holds_together(summary)
     assert calls.batches[0] == 1
-    assert max(calls.batches) == SIDE_BY_SIDE
+    assert calls.side_by_side[1] == SIDE_BY_SIDE
     assert sum(calls.batches) <= len(summary.segments)
 
 
@@ -89,10 +90,9 @@ def test_same_document_gives_the_same_summary(summarizer: Summarizer, short_docu
 def test_figure_that_is_not_in_the_source_is_never_in_the_summary(
     summarizer: Summarizer, short_document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(self: ChatModel, prompts: list[object]) -> list[str]:
-        return ["The rocket cost 1000 dollars. The harbour cost 31337 dollars. In 1812 it had 1,007 cranes."] * len(
-            prompts
-        )
+    def write(self: ChatModel, prompts: Iterable[object], side_by_side: int = 8) -> Iterator[str]:
+        for _ in prompts:
+            yield ("The rocket cost 1000 dollars. The harbour cost 31337 dollars. In 1812 it had 1,007 cranes.")
 
     monkeypatch.setattr(ChatModel, "write", write)
     figures = set(re.findall(r"\d+", short_document.text))
@@ -113,7 +113,7 @@ def test_figures_of_what_the_tiny_model_writes_are_in_the_source(
 def test_sentence_is_not_said_twice(
     summarizer: Summarizer, long_document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ChatModel, "write", lambda self, prompts: ["The report is long and dull."] * len(prompts))
+    monkeypatch.setattr(ChatModel, "write", lambda self, prompts, _: ("The report is long and dull." for _ in prompts))
     assert summarizer.summarize(long_document, length="300w").text.count("The report is long and dull.") == 1
 
 
@@ -121,7 +121,7 @@ def test_sentence_is_not_said_twice(
 def test_salient_sentences_stand_in_for_an_answer_that_says_nothing(
     answer: str, summarizer: Summarizer, short_document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ChatModel, "write", lambda self, prompts: [answer] * len(prompts))
+    monkeypatch.setattr(ChatModel, "write", lambda self, prompts, _: (answer for _ in prompts))
     summary = summarizer.summarize(short_document, length="100w")
     assert_holds_together(summary)
     assert count_words(summary.text) == pytest.approx(100, rel=0.5)
@@ -134,16 +134,14 @@ def test_length_of_a_written_summary_is_about_what_was_asked_for(
 ) -> None:
     """A model that says each point in its own words; `enough` is what ends it, as in `ChatModel.write`."""
 
-    def write(self: ChatModel, prompts: list[object]) -> list[str]:
-        answers = []
+    def write(self: ChatModel, prompts: Iterable[Prompt], side_by_side: int = 8) -> Iterator[str]:
         for number, prompt in enumerate(prompts):
             text = ""
             for turn in range(60):
                 text += f" {topical_text(1, seed=hash((number, turn, len(prompt.tokens)))).split(' cost')[0]}."
                 if prompt.enough(text):
                     break
-            answers.append(text)
-        return answers
+            yield text
 
     monkeypatch.setattr(ChatModel, "write", write)
     assert count_words(summarizer.summarize(long_document, length="400w").text) == pytest.approx(400, rel=0.35)
@@ -254,7 +252,7 @@ def test_less_memory_makes_smaller_batches(summarizer: Summarizer, long_document
     for memory in (least + 200_000, least + 1_200_000, None):
         calls.clear()
         summarizer.summarize(long_document, length="700w", max_memory=f"{memory}B" if memory else None)
-        batches.append(max(calls.batches))
+        batches.append(calls.side_by_side[-1])
     assert 1 <= batches[0] < batches[1] < batches[2] == SIDE_BY_SIDE
 
 

@@ -84,8 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 def _summarize(options: argparse.Namespace) -> int:
     settings = Settings(length=options.length, query=options.query, style=options.style, max_memory=options.max_memory)
     if options.model == SMOLLM2 or Path(options.model).is_dir():
-        # Nothing is to be fetched, so nothing is to be tried; and a second's loading needs no progress bar.
-        os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is to be fetched, so nothing is to be tried
     from awesum.job import Job
 
     job = Job(options.paths, settings, options.model, options.form, options.output, options.quiet)

@@ -66,8 +66,11 @@ class Job:
         todo = self._skip_done()
         if not todo:
             return 0
+        from transformers.utils import logging
+
         from awesum.summarizer import Summarizer
 
+        logging.disable_progress_bar()  # of a second's loading; the progress of the work is ours to show
         summarizer = Summarizer(self.model)
         failed = 0
         for number, task in enumerate(todo, 1):

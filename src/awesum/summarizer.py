@@ -173,6 +173,7 @@ class Run:
         self.complete = False
         self._written = list(written)
         self._said: list[NDArray[np.float32]] = []  # the vectors of the summary's sentences so far
+        self._reached = -1  # the last segment whose part is written
         self._left_out = self._stood_in = 0  # sentences: of the model's, of the source's
         self._started = time.perf_counter()
 
@@ -295,28 +296,34 @@ class Run:
         for part in self._written:
             self._said.extend(self.summarizer.encoder.encode([sentence.text for sentence in part.sentences]))
             self.parts.append(part)
+            self._reached = part.segment
             yield part
         if self._written:  # what lies before the last one and has no part had nothing to say then, and has not now
-            waiting = [number for number in waiting if number > self._written[-1].segment]
-        batch = 1  # the first part alone, so that the reader soon has something to read
-        while waiting:
-            self.progress("writing", total - len(waiting), total)
-            numbers, waiting = waiting[:batch], waiting[batch:]
-            pace = self._pace(numbers + waiting)
-            prompts = [self._prompt(number, pace) for number in numbers]
-            for number, text in zip(numbers, self.summarizer.chat.write(prompts), strict=True):
+            waiting = [number for number in waiting if number > self._reached]
+        self.progress("writing", total - len(waiting), total)
+        # The first part is written alone, so that the reader soon has something to read.
+        for numbers in filter(None, (waiting[:1], waiting[1:])):
+            side_by_side = self._side_by_side(max(map(self._limit, numbers)))
+            prompts = self._prompts(numbers)
+            for number, text in zip(numbers, self.summarizer.chat.write(prompts, side_by_side), strict=True):
+                self._reached = number
                 sentences = self._checked(number, text)
                 if sentences:
                     yield self._add(number, sentences)
-            batch = self._side_by_side(max(self._limit(number) for number in waiting)) if waiting else 0
-        self.progress("writing", total, total)
+                self.progress("writing", total - len(waiting) + waiting.index(number) + 1, total)
 
-    def _pace(self, numbers: Sequence[int]) -> float:
-        """What the parts so far have left of the length, against what the segments still to come were meant to take."""
+    def _prompts(self, numbers: Sequence[int]) -> Iterator[Prompt]:
+        """The prompts of some segments, each made when there is room to write to it, at the pace of that moment."""
+        for number in numbers:
+            yield self._prompt(number, self._pace())
+
+    def _pace(self) -> float:
+        """What the parts so far have left of the length, against what the segments behind them were meant to take."""
         if self.length.in_sentences:
             return 1.0
         left = self._amount - sum(count_words(part.text) for part in self.parts)
-        return float(np.clip(left / sum(self._share(number) for number in numbers), 0.6, 1.4))
+        meant = sum(self._share(number) for number in range(self._reached + 1, len(self.segments)))
+        return float(np.clip(left / meant, 0.6, 1.4))
 
     def _share(self, number: int) -> float:
         """The words (or sentences) of the summary that a segment is meant to take."""

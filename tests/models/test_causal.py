@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
@@ -35,26 +37,6 @@ def prompts_of(chat: ChatModel, enough: object = never, limit: int = 40) -> list
     return [Prompt(chat.prompt(text), enough, limit) for text in texts]
 
 
-@pytest.fixture
-def rows(tiny_chat: ChatModel, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The tokens behind the texts that `write` gives: texts alone could hide a difference."""
-    written: list[list[int]] = []
-    generate = tiny_chat.model.generate
-
-    def recording(*args: object, **kwargs: object) -> torch.Tensor:
-        output = generate(*args, **kwargs)
-        written.extend(output[:, 1:].tolist())
-        return output
-
-    monkeypatch.setattr(tiny_chat.model, "generate", recording)
-    return written
-
-
-def until_end(row: list[int], tokenizer: PreTrainedTokenizerFast, limit: int) -> list[int]:
-    marks = {tokenizer.eos_token_id, tokenizer.pad_token_id}
-    return row[: next((at for at, token in enumerate(row[:limit]) if token in marks), limit)]
-
-
 @pytest.mark.parametrize(("heads", "groups"), [(6, 2), (8, 8), (4, 1)])
 @pytest.mark.parametrize("length", [1, 5])
 def test_grouped_attention_is_the_library_s(heads: int, groups: int, length: int) -> None:
@@ -76,37 +58,63 @@ def test_chat_model_decodes_with_grouped_attention(tiny_chat: ChatModel) -> None
     assert tiny_chat.model.config._attn_implementation == "awesum_grouped"
 
 
-@pytest.mark.parametrize("size", [1, 2, 5])
+def tokens(chat: ChatModel, prompts: list[Prompt], side_by_side: int = 8) -> list[list[int]]:
+    return list(chat.write_tokens(prompts, side_by_side))
+
+
+@pytest.mark.parametrize("side_by_side", [1, 2, 5])
+@pytest.mark.parametrize("round_", [3, 32], ids=["short rounds", "long rounds"])
 @pytest.mark.parametrize("enough", [never, lambda text: len(text.split()) > 3], ids=["to the end", "until enough"])
 def test_prompts_side_by_side_are_written_as_each_alone(
-    size: int, enough: object, tiny_chat: ChatModel, plain_model: LlamaForCausalLM, rows: list[list[int]]
+    side_by_side: int,
+    round_: int,
+    enough: object,
+    tiny_chat: ChatModel,
+    plain_model: LlamaForCausalLM,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(causal, "ROUND", round_)
     tokenizer = tiny_chat.tokenizer
-    prompts = prompts_of(tiny_chat, enough)[:size]
-    texts = tiny_chat.write(prompts)
+    prompts = prompts_of(tiny_chat, enough)
     slow = [write_alone(plain_model, tokenizer, prompt, causal.SHORTEST, causal.NO_REPEAT) for prompt in prompts]
-    assert [until_end(row, tokenizer, 40) for row in rows] == slow
+    assert tokens(tiny_chat, prompts, side_by_side) == slow
+    texts = list(tiny_chat.write(prompts, side_by_side))
     assert texts == [tokenizer.decode(row, skip_special_tokens=True).strip() for row in slow]
-    assert len(set(texts)) == size, "prompts that all give the same would test nothing"
+    assert len(set(texts)) == len(prompts), "prompts that all give the same would test nothing"
+
+
+def test_prompt_is_asked_for_when_there_is_room_for_it(tiny_chat: ChatModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(causal, "ROUND", 4)
+    asked: list[int] = []
+
+    def coming() -> Iterator[Prompt]:
+        for number, prompt in enumerate(prompts_of(tiny_chat)):
+            asked.append(number)
+            yield Prompt(prompt.tokens, never, 9 if number == 1 else 40)
+
+    answers = tiny_chat.write(coming(), 2)
+    next(answers)
+    assert asked[:3] == [0, 1, 2], "the short second answer made room while the first was being written"
+    assert len(list(answers)) == 4
 
 
 def test_prompts_side_by_side_are_written_as_by_plain_generate(
-    tiny_chat: ChatModel, plain_model: LlamaForCausalLM, rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    tiny_chat: ChatModel, plain_model: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(causal, "NO_REPEAT", 0)  # the plain way would count the prompt's own runs of tokens as well
     prompts = prompts_of(tiny_chat)
-    tiny_chat.write(prompts)
-    for prompt, row in zip(prompts, rows, strict=True):
+    end = tiny_chat.tokenizer.eos_token_id
+    for prompt, row in zip(prompts, tokens(tiny_chat, prompts), strict=True):
         ids = torch.tensor([prompt.tokens])
         alone = plain_model.generate(
             ids, attention_mask=torch.ones_like(ids), min_new_tokens=causal.SHORTEST, max_new_tokens=40, do_sample=False
         )[0, len(prompt.tokens) :].tolist()
-        assert until_end(row, tiny_chat.tokenizer, 40) == until_end(alone, tiny_chat.tokenizer, 40)
+        assert row == (alone[: alone.index(end)] if end in alone else alone)
 
 
 def test_prompts_that_are_all_the_same_are_written_the_same(tiny_chat: ChatModel) -> None:
     prompt = prompts_of(tiny_chat)[0]
-    assert tiny_chat.write([prompt] * 3) == tiny_chat.write([prompt]) * 3
+    assert list(tiny_chat.write([prompt] * 3)) == list(tiny_chat.write([prompt])) * 3
 
 
 def test_prompts_with_nothing_in_common_are_written_as_each_alone(
@@ -117,46 +125,42 @@ def test_prompts_with_nothing_in_common_are_written_as_each_alone(
         Prompt(tokenizer.encode(text), never, 20) for text in ("tax bond", "the quay and the crane", "nurse ward")
     ]
     slow = [write_alone(plain_model, tokenizer, prompt, causal.SHORTEST, causal.NO_REPEAT) for prompt in prompts]
-    assert tiny_chat.write(prompts) == [tokenizer.decode(row, skip_special_tokens=True).strip() for row in slow]
+    assert list(tiny_chat.write(prompts)) == [tokenizer.decode(row, skip_special_tokens=True).strip() for row in slow]
 
 
-def test_no_run_of_tokens_is_written_twice(tiny_chat: ChatModel, rows: list[list[int]]) -> None:
-    tiny_chat.write(prompts_of(tiny_chat, limit=150))
-    for row in rows:
-        row = until_end(row, tiny_chat.tokenizer, 150)
+def test_no_run_of_tokens_is_written_twice(tiny_chat: ChatModel) -> None:
+    for row in tokens(tiny_chat, prompts_of(tiny_chat, limit=150)):
         runs = [tuple(row[at : at + causal.NO_REPEAT]) for at in range(len(row) - causal.NO_REPEAT + 1)]
         assert len(set(runs)) == len(runs)
 
 
-def test_each_row_ends_at_its_own_limit(tiny_chat: ChatModel, rows: list[list[int]]) -> None:
+def test_each_row_ends_at_its_own_limit(tiny_chat: ChatModel) -> None:
     whole = prompts_of(tiny_chat)
     limits = [9, 12, 40, 10, 25]
-    tiny_chat.write(whole)
-    tiny_chat.write([Prompt(prompt.tokens, never, limit) for prompt, limit in zip(whole, limits, strict=True)])
-    for alone, row, limit in zip(rows[:5], rows[5:], limits, strict=True):
-        assert until_end(row, tiny_chat.tokenizer, 40) == until_end(alone, tiny_chat.tokenizer, limit)
+    limited = [Prompt(prompt.tokens, never, limit) for prompt, limit in zip(whole, limits, strict=True)]
+    for alone, row, limit in zip(tokens(tiny_chat, whole), tokens(tiny_chat, limited), limits, strict=True):
+        assert row == alone[:limit]
 
 
-def test_row_that_ends_by_itself_ends_alone(tiny_chat: ChatModel, rows: list[list[int]]) -> None:
-    tiny_chat.write(prompts_of(tiny_chat, limit=120))
-    lengths = [len(until_end(row, tiny_chat.tokenizer, 120)) for row in rows]
+def test_row_that_ends_by_itself_ends_alone(tiny_chat: ChatModel) -> None:
+    lengths = [len(row) for row in tokens(tiny_chat, prompts_of(tiny_chat, limit=120))]
     assert min(lengths) >= causal.SHORTEST
     assert len(set(lengths)) > 2, f"the tiny model should end its answers at various places: {lengths}"
 
 
-def test_row_ends_with_a_sentence_once_that_is_enough(tiny_chat: ChatModel) -> None:
-    whole = tiny_chat.write(prompts_of(tiny_chat))
-    ended = tiny_chat.write(prompts_of(tiny_chat, lambda text: True))
+def test_row_ends_behind_a_sentence_once_that_is_enough(tiny_chat: ChatModel) -> None:
+    whole = list(tiny_chat.write(prompts_of(tiny_chat)))
+    ended = list(tiny_chat.write(prompts_of(tiny_chat, lambda text: True)))
     assert ended != whole
     for text, alone in zip(ended, whole, strict=True):
         assert alone.startswith(text)
-        assert text == alone or text.index(".") == len(text) - 1
+        assert text == alone or re.search(r"[.!?]\s+\S+$", text)
 
 
 def test_row_that_has_enough_does_not_stop_the_others(tiny_chat: ChatModel) -> None:
     whole = prompts_of(tiny_chat)
     mixed = [Prompt(prompt.tokens, [never, lambda text: True][n % 2], 40) for n, prompt in enumerate(whole)]
-    assert tiny_chat.write(mixed)[::2] == tiny_chat.write(whole)[::2]
+    assert list(tiny_chat.write(mixed))[::2] == list(tiny_chat.write(whole))[::2]
 
 
 def test_marks_of_the_chat_template_in_a_document_are_read_as_text(tiny_chat: ChatModel) -> None:
@@ -182,7 +186,7 @@ def test_model_without_a_chat_template_is_given_the_text_alone(
     plain.chat_template = None
     chat = ChatModel(deepcopy(tiny_chat.model), plain, "plain")
     assert chat.tokenizer.decode(chat.prompt("Hello.")).strip() == "Hello."
-    assert chat.write([Prompt(chat.prompt("Hello."), never, 10)])[0]
+    assert next(chat.write([Prompt(chat.prompt("Hello."), never, 10)]))
 
 
 def test_template_that_refuses_a_system_message_is_used_without_one(
@@ -214,7 +218,7 @@ def test_folder_loads_into_a_model_that_writes(tiny_folder: Path) -> None:
     chat = ChatModel.load(str(tiny_folder))
     assert chat.window == 2048
     assert chat.reason == choose_device()[2]
-    assert chat.write([Prompt(chat.prompt("Hello."), never, 10)])[0]
+    assert next(chat.write([Prompt(chat.prompt("Hello."), never, 10)]))
 
 
 def refusal(name: str) -> str:

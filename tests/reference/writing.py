@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -15,7 +17,6 @@ def write_alone(
     prompt: Prompt,
     shortest: int,
     no_repeat: int,
-    sentence_ends: tuple[str, ...] = (".", "!", "?"),
 ) -> list[int]:
     """The new tokens, without the mark that ends them."""
     new: list[int] = []
@@ -29,8 +30,8 @@ def write_alone(
         if token == tokenizer.eos_token_id:
             break
         new.append(token)
-        text = tokenizer.decode(new, skip_special_tokens=True)
-        if text.rstrip().endswith(sentence_ends) and prompt.enough(text):
+        tail = tokenizer.decode(new[-6:], skip_special_tokens=True)
+        if re.search(r"[.!?]\s+\S", tail) and prompt.enough(tokenizer.decode(new, skip_special_tokens=True)):
             break
     return new
 

@@ -2,15 +2,17 @@
 
 Prompts are read one at a time (reading is bound by arithmetic, and alone there is nothing to pad or mask) and
 answered together (writing is bound by memory traffic, which a batch shares). What all prompts of a batch begin with is
-read once. The library's own `generate` does the writing. Knows nothing of documents, segments or salience.
+read once; an answer that ends makes room for the next. The library's own `generate` does the writing. Knows nothing of
+documents, segments or salience.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +25,6 @@ from transformers import (
     AutoTokenizer,
     DynamicCache,
     StaticCache,
-    StoppingCriteria,
 )
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
@@ -37,6 +38,8 @@ SHORTEST = 8
 """Tokens. A part is at least this long: a model that ends before it began has only lost its thread."""
 NO_REPEAT = 6
 """No run of this many tokens is written twice in a part."""
+ROUND = 32
+"""Tokens that are written to all rows before those that have ended leave and others join."""
 _SENTENCE_BEGUN = re.compile(r"[.!?؟۔।][\"'”’)\]]*\s+\S|[。！？]\S")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _PLACE = "\u2063"  # an invisible character that no chat template holds: marks where the user's text goes
@@ -187,23 +190,94 @@ class ChatModel:
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return int(2 * config.num_hidden_layers * heads * size * self.model.dtype.itemsize)
 
-    @torch.inference_mode()
-    def write(self, prompts: Sequence[Prompt]) -> list[str]:
-        """The model's answers, decoded side by side."""
+    def write(self, prompts: Iterable[Prompt], side_by_side: int = 8) -> Iterator[str]:
+        """The answers in the order of the prompts, each as soon as it and all before it are written.
+
+        At most `side_by_side` are written at a time. A prompt is asked for when there is room for it, and an answer
+        that ends makes room: no row waits for a longer one beside it.
+        """
+        for tokens in self.write_tokens(prompts, side_by_side):
+            yield self.tokenizer.decode(tokens, skip_special_tokens=True).strip()
+
+    def write_tokens(self, prompts: Iterable[Prompt], side_by_side: int = 8) -> Iterator[list[int]]:
+        """What `write` gives, as tokens."""
         # Attention weights far from the action become denormal numbers, which processors multiply up to a hundred times
         # slower. As zeros they change nothing that can be seen, and reading a prompt is five times as fast. The switch
         # is one of the thread, so it is set where the work is done.
         torch.set_flush_denormal(True)
-        cache, mask = self._read([prompt.tokens for prompt in prompts], max(prompt.limit for prompt in prompts))
+        coming = enumerate(prompts)
+        cache: StaticCache | None = None
+        rows: list[_Row] = []
+        ended: dict[int, list[int]] = {}
+        given = 0
+        while True:
+            joining = [_Row(number, prompt) for number, prompt in islice(coming, side_by_side - len(rows))]
+            if not rows and not joining:
+                return
+            cache = self._pack(cache, rows, joining)
+            rows += joining
+            self._round(cache, rows)
+            ended |= {row.number: row.written for row in rows if row.has_ended}
+            for slot, row in enumerate(rows):
+                row.slot = slot
+            rows = [row for row in rows if not row.has_ended]
+            while given in ended:
+                yield ended.pop(given)
+                given += 1
+
+    @torch.inference_mode()
+    def _pack(self, old: StaticCache | None, staying: list[_Row], joining: list[_Row]) -> StaticCache:
+        """One cache for a round: the rows that stay, moved over layer by layer, and those that join, read one by one.
+
+        All rows end at the same position, so that the next token of each is the next column: shorter ones are padded
+        on the left. Every row's last token is left to the round.
+        """
+        rows = [*staying, *joining]
+        longest = max(row.cached for row in rows)
+        cache = StaticCache(config=self.model.config, max_cache_len=longest + ROUND + 1)
+        tokens = [row.prompt.tokens for row in joining]
+        shared = _common_prefix(tokens) if len(tokens) > 1 else 0
+        prefix = self._forward(tokens[0][:shared], None) if shared else None
+        for layer_number, layer in enumerate(cache.layers):
+            if old is None:
+                break
+            past = old.layers[layer_number]
+            end = int(past.cumulative_length)
+            layer.lazy_initialization(
+                *(states[:1].expand(len(rows), -1, -1, -1) for states in (past.keys, past.values))
+            )
+            for slot, row in enumerate(staying):
+                layer.keys[slot, :, longest - row.cached : longest] = past.keys[row.slot, :, end - row.cached : end]
+                layer.values[slot, :, longest - row.cached : longest] = past.values[row.slot, :, end - row.cached : end]
+            past.keys = past.values = None  # one layer at a time is there twice, not the whole cache
+        for slot, row in enumerate(joining, len(staying)):
+            alone = self._forward(row.prompt.tokens[shared:-1], prefix)
+            for layer, its in zip(cache.layers, alone.layers, strict=True):
+                if not layer.is_initialized:
+                    layer.lazy_initialization(
+                        *(states.expand(len(rows), -1, -1, -1) for states in (its.keys, its.values))
+                    )
+                layer.keys[slot, :, longest - row.cached : longest] = its.keys[0]
+                layer.values[slot, :, longest - row.cached : longest] = its.values[0]
+        for layer in cache.layers:
+            layer.cumulative_length.fill_(longest)
+        return cache
+
+    @torch.inference_mode()
+    def _round(self, cache: StaticCache, rows: list[_Row]) -> None:
+        """Write up to `ROUND` more tokens to every row, with the library's own generation."""
+        longest = max(row.cached for row in rows)
+        mask = torch.zeros((len(rows), longest + 1), dtype=torch.long)
+        for slot, row in enumerate(rows):
+            mask[slot, longest - row.cached :] = 1
+        rules = _Rules(self.tokenizer, rows, self._ends())
         output = self.model.generate(
-            # All but the last token is in the cache: the library sees, and keeps from repeating, only what is new.
-            torch.tensor([prompt.tokens[-1:] for prompt in prompts], device=self.model.device),
-            attention_mask=mask,
+            torch.tensor([[row.last] for row in rows], device=self.model.device),
+            attention_mask=mask.to(self.model.device),
             past_key_values=cache,
-            stopping_criteria=[_Enough(self.tokenizer, prompts)],
-            max_new_tokens=max(prompt.limit for prompt in prompts),
-            min_new_tokens=SHORTEST,
-            no_repeat_ngram_size=NO_REPEAT,
+            stopping_criteria=[rules.stop],
+            logits_processor=[rules.forbid],
+            max_new_tokens=ROUND,
             do_sample=False,
             temperature=None,
             top_p=None,
@@ -211,36 +285,18 @@ class ChatModel:
             pad_token_id=self._pad(),
             disable_compile=True,
         )
-        return [
-            self.tokenizer.decode(row[1 : 1 + prompt.limit], skip_special_tokens=True).strip()
-            for row, prompt in zip(output, prompts, strict=True)
-        ]
+        for row, tokens in zip(rows, output[:, 1:].tolist(), strict=True):
+            rules.take(row, tokens)
 
     def _pad(self) -> int:
         pad, end = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
         return int(pad if pad is not None else end)
 
-    def _read(self, prompts: Sequence[list[int]], room: int) -> tuple[StaticCache, torch.Tensor]:
-        """Keys and values of all but the last token of each prompt, left-padded into one cache with `room` behind."""
-        shared = _common_prefix(prompts) if len(prompts) > 1 else 0
-        prefix = self._forward(prompts[0][:shared], None) if shared else None
-        longest = max(map(len, prompts)) - 1
-        mask = torch.zeros((len(prompts), longest + 1), dtype=torch.long, device=self.model.device)
-        batch = StaticCache(config=self.model.config, max_cache_len=longest + 1 + room)
-        for row, prompt in enumerate(prompts):
-            first = longest - (len(prompt) - 1)
-            mask[row, first:] = 1
-            alone = self._forward(prompt[shared:-1], prefix)
-            for ours, its in zip(batch.layers, alone.layers, strict=True):
-                if not ours.is_initialized:
-                    ours.lazy_initialization(
-                        *(states.expand(len(prompts), -1, -1, -1) for states in (its.keys, its.values))
-                    )
-                ours.keys[row, :, first:longest] = its.keys[0]
-                ours.values[row, :, first:longest] = its.values[0]
-        for layer in batch.layers:
-            layer.cumulative_length.fill_(longest)
-        return batch, mask
+    def _ends(self) -> list[int]:
+        """The tokens with which the model ends an answer."""
+        ends = self.model.generation_config.eos_token_id
+        ends = self.tokenizer.eos_token_id if ends is None else ends
+        return [int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None]
 
     def _forward(self, tokens: list[int], prefix: DynamicCache | None) -> DynamicCache:
         """Read `tokens` behind `prefix`, which stays as it is."""
@@ -254,24 +310,74 @@ class ChatModel:
         return cache
 
 
-class _Enough(StoppingCriteria):
-    """Ends each row on its own: at its limit, or behind a sentence when that is enough."""
+@dataclass
+class _Row:
+    """An answer on its way."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> None:
-        self.tokenizer, self.prompts = tokenizer, prompts
+    number: int
+    prompt: Prompt
+    written: list[int] = field(default_factory=list)
+    has_ended: bool = False
+    slot: int = 0
+    """Its row in the cache of the last round."""
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **kwargs: Any) -> torch.Tensor:
-        written = input_ids[:, 1:]
-        done = [self._is_done(row, prompt) for row, prompt in zip(written, self.prompts, strict=True)]
+    @property
+    def cached(self) -> int:
+        """Tokens in the cache: all but the last."""
+        return len(self.prompt.tokens) + len(self.written) - 1
+
+    @property
+    def last(self) -> int:
+        return self.written[-1] if self.written else self.prompt.tokens[-1]
+
+
+class _Rules:
+    """What may be written to each row and when it ends: the library's rules, but a row at a time and across rounds."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, rows: list[_Row], ends: list[int]) -> None:
+        self.tokenizer, self.rows, self.ends = tokenizer, rows, ends
+
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """No end before `SHORTEST`, and no run of `NO_REPEAT` tokens for the second time."""
+        for slot, (row, new) in enumerate(zip(self.rows, input_ids[:, 1:].tolist(), strict=True)):
+            if len(row.written) + len(new) < SHORTEST:
+                scores[slot, self.ends] = -torch.inf
+            repeated = _would_repeat([row.prompt.tokens[-1], *row.written, *new], NO_REPEAT)
+            scores[slot, list(repeated)] = -torch.inf
+        return scores
+
+    def stop(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        """Which rows have ended: at their limit, or behind a sentence when that is enough."""
+        rounds = input_ids[:, 1:].tolist()
+        done = [self._stops([*row.written, *new], row.prompt) for row, new in zip(self.rows, rounds, strict=True)]
         return torch.tensor(done, device=input_ids.device)
 
-    def _is_done(self, row: torch.Tensor, prompt: Prompt) -> bool:
-        if len(row) >= prompt.limit:
+    def _stops(self, written: list[int], prompt: Prompt) -> bool:
+        if len(written) >= prompt.limit:
             return True
-        tail = self.tokenizer.decode(row[-6:], skip_special_tokens=True)
+        tail = self.tokenizer.decode(written[-6:], skip_special_tokens=True)
         return bool(_SENTENCE_BEGUN.search(tail)) and prompt.enough(
-            self.tokenizer.decode(row, skip_special_tokens=True)
+            self.tokenizer.decode(written, skip_special_tokens=True)
         )
+
+    def take(self, row: _Row, tokens: list[int]) -> None:
+        """Give a row what a round wrote to it, up to where it ended; what the library wrote behind that is padding."""
+        for token in tokens:
+            if token in self.ends:
+                row.has_ended = True
+                return
+            row.written.append(token)
+            if self._stops(row.written, row.prompt):
+                row.has_ended = True
+                return
+
+
+def _would_repeat(tokens: list[int], size: int) -> set[int]:
+    """The tokens that would end a run of `size` tokens that is there already."""
+    if not size or len(tokens) < size:
+        return set()
+    start = tokens[len(tokens) - size + 1 :]
+    return {tokens[at + size - 1] for at in range(len(tokens) - size + 1) if tokens[at : at + size - 1] == start}
 
 
 def _common_prefix(prompts: Sequence[list[int]]) -> int:
