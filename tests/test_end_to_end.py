@@ -87,10 +87,10 @@ def test_interrupted_command_keeps_its_parts_and_goes_on(tmp_path: Path) -> None
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "interrupted: 1 parts are kept" in said
+    assert "interrupted: 1 part kept" in said
     first = target.read_text().splitlines()[0]
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "going on behind the 1 parts" in again.stderr
+    assert "going on behind the 1 part" in again.stderr
     assert target.read_text().startswith(first)
     assert len(target.read_text().split()) > 300
     assert not parts.exists()

@@ -22,6 +22,7 @@ from awesum.partial import PartialSummary, fingerprint, write_whole
 from awesum.reading import is_address, read, readable_files
 from awesum.rendering import SUFFIX, Format, render, render_part
 from awesum.settings import Settings
+from awesum.summary import count
 
 if TYPE_CHECKING:
     from awesum.summarizer import Run, Summarizer
@@ -151,7 +152,7 @@ class Job:
         if partial:
             partial.start(written)
         if written:
-            self._say(f"going on behind the {len(written)} parts that an interrupted run left")
+            self._say(f"going on behind the {count(len(written), 'part')} that an interrupted run left")
         progress = _Progress(self.quiet)
         run = summarizer.start(document, self.settings, progress.show, written)
         if many and not task.target and self.form in ("text", "markdown"):
@@ -192,7 +193,7 @@ class Job:
         for note in summary.notes:
             _note(note)
         if interrupted:
-            kept = f"{len(summary.parts)} parts are kept" + (f" in {task.target}" if task.target else "")
+            kept = f"{count(len(summary.parts), 'part')} kept" + (f" in {task.target}" if task.target else "")
             again = "; the same command goes on from there" if task.target and summary.parts else ""
             print(
                 f"awesum: interrupted: {kept if summary.parts else 'no part was written yet'}{again}", file=sys.stderr

@@ -27,7 +27,7 @@ from awesum.salience.choice import choose, outermost
 from awesum.salience.text import augment
 from awesum.segmentation import LOWER, UPPER, measure, segment
 from awesum.settings import SMOLLM2, Settings
-from awesum.summary import Figures, Part, Quote, Summary, SummarySentence
+from awesum.summary import Figures, Part, Quote, Summary, SummarySentence, count
 from awesum.weights import minilm_folder, smollm2_folder
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Run:
         total = sum(sentence.tokens for sentence in self.sentences)
         done = 0
 
-        def count(sentences: int) -> None:
+        def advance(sentences: int) -> None:
             nonlocal done
             self.tokens_read += sum(sentence.tokens for sentence in self.sentences[done : done + sentences])
             done += sentences
@@ -240,7 +240,7 @@ class Run:
 
         self.progress("reading", 0, total)
         self._embeddings = self.summarizer.encoder.encode(
-            [text[sentence.start : sentence.end] for sentence in self.sentences], count
+            [text[sentence.start : sentence.end] for sentence in self.sentences], advance
         )
         self.segments = segment(self.sentences, self._embeddings, lower, upper)
 
@@ -385,11 +385,11 @@ class Run:
     def _notes_on_writing(self) -> Iterator[str]:
         if self._left_out:
             yield (
-                f"{self._left_out} sentences that the model wrote were left out: the source does not bear them out, "
-                "or they repeat what was said"
+                f"{count(self._left_out, 'sentence')} of the model left out: not borne out by the source, "
+                "or said before"
             )
         if self._stood_in:
-            yield f"{self._stood_in} sentences of the summary are the source's own"
+            yield f"{count(self._stood_in, 'sentence')} of the summary taken from the source as it stands"
 
     def _new(self, text: str, segment: Segment) -> SummarySentence | None:
         """A sentence with its source; none if the segment has nothing like it, or the summary has it already."""

@@ -79,7 +79,7 @@ class Summary:
         """`read 12,931 of 12,931 tokens in 19 segments, 74 s, peak 1.1 GB`."""
         figures = self.figures
         return (
-            f"read {figures.tokens_read:,} of {self.tokens:,} tokens in {_count(len(self.segments), 'segment')}, "
+            f"read {figures.tokens_read:,} of {self.tokens:,} tokens in {count(len(self.segments), 'segment')}, "
             f"{figures.seconds:.0f} s, peak {format_size(figures.peak_memory_bytes)}"
         )
 
@@ -101,5 +101,6 @@ class Summary:
         }
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """`1 part`, `1,234 parts`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Literal
 
-from awesum.summary import Part, Summary
+from awesum.summary import Part, Summary, count
 
 Format = Literal["text", "markdown", "html", "json"]
 SUFFIX: dict[Format, str] = {"text": ".txt", "markdown": ".md", "html": ".html", "json": ".json"}
@@ -19,7 +19,9 @@ def render(summary: Summary, form: Format) -> str:
         from awesum.rendering.html import page
 
         return page(summary)
-    partial = "" if summary.complete else f"\n[interrupted after {len(summary.parts)} parts: the rest is missing]\n"
+    partial = (
+        "" if summary.complete else f"\n[interrupted after {count(len(summary.parts), 'part')}: the rest is missing]\n"
+    )
     return "\n".join(render_part(part, form) for part in summary.parts) + partial
 
 
