@@ -98,7 +98,7 @@ class Summarizer:
         """The model that writes."""
         from awesum.models.causal import ChatModel
 
-        return ChatModel.load(self.model, self._folder())
+        return ChatModel.load(self.model, self.folder)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -107,16 +107,18 @@ class Summarizer:
             return self.chat.tokenizer
         from awesum.models.causal import load_tokenizer
 
-        return load_tokenizer(self.model, self._folder())
+        return load_tokenizer(self.model, self.folder)
 
     @cached_property
     def window(self) -> int:
         """How many tokens the model that writes can look at, which is known without the model, too."""
         from awesum.models.causal import load_window
 
-        return self.chat.window if "chat" in vars(self) else load_window(self.model, self._folder())
+        return self.chat.window if "chat" in vars(self) else load_window(self.model, self.folder)
 
-    def _folder(self) -> Path | None:
+    @cached_property
+    def folder(self) -> Path | None:
+        """Where the embedded model is, converted and checked; none for a model that the user named."""
         return smollm2_folder() if self.model == SMOLLM2 else None
 
     def start(
@@ -205,7 +207,9 @@ class Run:
         if self.settings.max_memory:
             self._side_by_side()  # a limit that is too low is said before minutes of work, not after
         with ThreadPoolExecutor(1) as aside:
-            # The model that writes is loaded while the document is read: that is a second less to wait for.
+            # The model that writes is loaded while the document is read: that is a second less to wait for. Its folder
+            # comes first, because the tokenizer is in it too.
+            _ = self.summarizer.folder
             loading = aside.submit(getattr, self.summarizer, "chat") if self.settings.style == "abstract" else None
             self._read()
             self._choose()

@@ -14,13 +14,9 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from threading import Lock
 
 from awesum.errors import AwesumError
-
-_one_at_a_time = Lock()
 
 
 @dataclass(frozen=True)
@@ -78,20 +74,13 @@ def cache_folder() -> Path:
     return user_cache_path("awesum")
 
 
-@cache
 def minilm_folder() -> Path:
     """The folder of the embedded sentence encoder."""
     return MINILM_WHEEL.path().parent
 
 
 def smollm2_folder() -> Path:
-    """The folder of the embedded summarizer as safetensors; made by the first call, checked once a process."""
-    with _one_at_a_time:  # tokenizer and model are loaded in two threads, and must not both convert
-        return _smollm2_folder()
-
-
-@cache
-def _smollm2_folder() -> Path:
+    """The folder of the embedded summarizer as safetensors; made by the first call, checked by every one."""
     folder = cache_folder() / f"smollm2-135m-instruct-{SMOLLM2_WHEEL.sha256[:12]}"
     if not _is_intact(folder):
         _convert(SMOLLM2_WHEEL.path(), folder)
