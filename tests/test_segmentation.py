@@ -135,9 +135,11 @@ def test_every_character_of_any_text_is_in_exactly_one_segment(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", ["a", "word ", "国"])
-def test_a_line_of_ten_million_characters_is_cut_into_segments(piece: str, tokenizer: PreTrainedTokenizerFast) -> None:
+def test_a_line_of_ten_million_characters_is_cut_into_segments(
+    piece: str, tiny_tokenizer: PreTrainedTokenizerFast
+) -> None:
     text = piece * (10_000_000 // len(piece))
-    sentences = measure(text, sentence_spans(text), tokenizer, 768)
+    sentences = measure(text, sentence_spans(text), tiny_tokenizer, 768)
     segments = segment(sentences, unit_vectors(len(sentences), seed=0))
     assert [s.start for s in segments] == [0, *(s.end for s in segments[:-1])]
     assert segments[-1].end == len(text)
