@@ -54,8 +54,8 @@ def test_every_token_is_read_and_every_part_belongs_to_its_segment(summarizer: S
     document = Document(short_text, page_starts=(0, 1500, 4000))
     summary = summarizer.summarize(document, length="120w")
     assert_holds_together(summary)
-    assert len(summary.segments) >= 2
-    assert summary.tokens == pytest.approx(len(summarizer.tokenizer.encode(short_text)), rel=0.2)
+    assert len(summary.segments) >= 3
+    assert summary.tokens == pytest.approx(len(summarizer.tokenizer.encode(short_text)), rel=0.1)
     assert summary.complete
     assert summary.settings["length"] == "120w"
 

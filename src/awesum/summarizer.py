@@ -294,7 +294,7 @@ class Run:
                 yield self._add(number, [SummarySentence(quote.text, quote, 1.0) for quote in quotes])
 
     def _write(self) -> Iterator[Part]:
-        """The segments that have something to say, summarized in batches, given out in document order."""
+        """The segments that have something to say, summarized side by side, given out in document order."""
         waiting = [number for number, share in enumerate(self._shares) if share]
         total = len(waiting)
         for part in self._written:
