@@ -1,0 +1,75 @@
+"""Attentive memory: equations 9 to 12 of the paper.
+
+A fixed number of slots asks the segment what is worth keeping, and a gate says how much of it replaces what is there.
+Each layer reads its memory through an attention of its own, behind the self-attention.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from awesum.memory.attention import Attention, Source
+from awesum.memory.state import MemoryState, Recollection
+
+SEED = 9  # any will do: it only has to be the same one
+
+
+class AttentiveMemory(nn.Module):
+    """`slots` vectors of `size` numbers, read and written by attention. 12 size^2 weights, as the paper counts."""
+
+    initial: torch.Tensor
+
+    def __init__(self, size: int, heads: int, slots: int = 1024, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.reading = Attention(size, heads, dropout)
+        self.writing = Attention(size, heads, dropout)
+        self.u1 = nn.Linear(size, size, bias=False)
+        self.u2 = nn.Linear(size, size, bias=False)
+        self.g1 = nn.Linear(size, size, bias=False)
+        self.g2 = nn.Linear(size, size, bias=False)
+        self.layer_norm = nn.LayerNorm(size)
+        # Slots that start equal ask the same, are told the same and stay equal for ever. These are distinct, and of
+        # the size of the hidden states, so that their questions differ from the first segment on.
+        self.register_buffer("initial", torch.empty(slots, size))
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin: distinct slots, and a read that adds nothing to what the pretrained model does."""
+        with torch.no_grad():
+            self.initial.copy_(self.distinct_slots())
+            self.reading.out_proj.weight.zero_()
+
+    def distinct_slots(self) -> torch.Tensor:
+        """The same random slots each time."""
+        return torch.randn(self.initial.shape, generator=torch.Generator().manual_seed(SEED), device="cpu")
+
+    def start(self, documents: int) -> MemoryState:
+        """M^0."""
+        memory = self.initial.expand(documents, -1, -1)
+        return MemoryState(memory, memory.new_ones(memory.shape[:2], dtype=torch.bool))
+
+    def update(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """M^t from M^{t-1} (B, m, d) and H^t_self (B, N, d); a document without a token in `mask` keeps its memory."""
+        some = mask.any(1)
+        mask = mask | ~some[:, None]  # attention to nothing at all is not a number; its result is not used
+        s = self.writing(memory, self.writing.source(hidden, mask))  # (12)
+        g = torch.sigmoid(self.g1(memory) + self.g2(s))  # (11)
+        u = torch.tanh(self.u1(memory) + self.u2(s))  # (10)
+        return torch.where(some[:, None, None], g * u + (1 - g) * memory, memory)  # (9)
+
+    def recall(self, state: MemoryState) -> Recollection:
+        """The memory that a segment reads: what the one before it left to be written is written now."""
+        memory = state.memory
+        if state.written is not None and state.written_mask is not None:
+            memory = self.update(memory, state.written, state.written_mask)
+        source = self.reading.source(memory)
+        return Recollection(memory, state.mask, source.keys, source.values)
+
+    def read(self, hidden: torch.Tensor, recollection: Recollection) -> torch.Tensor:
+        """What the segment finds in its memory, to be added to `hidden` (B or B x beams, N, d).
+
+        The norm stands before the attention, not behind the sum as in BART's own sublayers: that one would change the
+        pretrained model even where nothing is read.
+        """
+        return self.reading(self.layer_norm(hidden), Source(recollection.keys, recollection.values, None))

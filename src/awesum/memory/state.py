@@ -1,0 +1,83 @@
+"""The state of one layer's memory, as a value that goes in and comes out.
+
+The update is lazy. What a segment writes is kept as it is, cut off from the graph, and becomes part of the memory only
+when the next segment begins, inside that segment's graph: so the weights of the update learn from the next segment's
+loss, and yet nothing older than one segment is ever held. That is what keeps the memory of training constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import torch
+
+
+@dataclass(frozen=True)
+class MemoryState:
+    """What lies between two segments: the memory before the last segment, and what that segment has to add to it."""
+
+    memory: torch.Tensor
+    """M^{t-1}: (B, m, d)."""
+    mask: torch.Tensor
+    """Which slots hold something: (B, m)."""
+    written: torch.Tensor | None = None
+    """The hidden states of segment t that are still to be written: (B, N, d). None before the first segment."""
+    written_mask: torch.Tensor | None = None
+    """Which of them are tokens, not padding: (B, N)."""
+
+    def detach(self) -> Self:
+        """The same values without a graph."""
+        return self._map(lambda tensor: tensor.detach())
+
+    def select(self, rows: torch.Tensor) -> Self:
+        """The state of some documents of the batch, in that order."""
+        return self._map(lambda tensor: tensor.index_select(0, rows.to(tensor.device)))
+
+    def to(self, device: torch.device | str) -> Self:
+        """The state on another device."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def joined(self, other: MemoryState) -> MemoryState:
+        """The documents of this state and, behind them, those of another; who has nothing to write, writes padding."""
+        length = max(0 if state.written is None else state.written.shape[1] for state in (self, other))
+        if not length:
+            return MemoryState(torch.cat([self.memory, other.memory]), torch.cat([self.mask, other.mask]))
+        written = [state._padded(length) for state in (self, other)]
+        return MemoryState(
+            torch.cat([self.memory, other.memory]),
+            torch.cat([self.mask, other.mask]),
+            torch.cat([states for states, _ in written]),
+            torch.cat([mask for _, mask in written]),
+        )
+
+    def _padded(self, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        documents, _, size = self.memory.shape
+        states = self.memory.new_zeros(documents, length, size)
+        mask = torch.zeros(documents, length, dtype=torch.bool, device=states.device)
+        if self.written is not None and self.written_mask is not None:
+            states[:, : self.written.shape[1]] = self.written
+            mask[:, : self.written.shape[1]] = self.written_mask
+        return states, mask
+
+    def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
+        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: change(tensor) for name, tensor in tensors.items() if tensor is not None})
+
+
+@dataclass(frozen=True)
+class Recollection:
+    """What one layer reads while a segment is processed: constant until the segment ends, shared by all beams."""
+
+    memory: torch.Tensor
+    """M^{t-1}, in the graph of the segment: (B, m, d)."""
+    mask: torch.Tensor
+    """(B, m)."""
+    keys: torch.Tensor
+    """(B, heads, m, d / heads): computed once a segment, not once a decoding step."""
+    values: torch.Tensor
+
+    def then(self, written: torch.Tensor, written_mask: torch.Tensor) -> MemoryState:
+        """The state after the segment that wrote these hidden states: SG(.) cuts everything off here."""
+        return MemoryState(self.memory.detach(), self.mask, written.detach(), written_mask)
