@@ -38,8 +38,11 @@ class SentenceEncoder:
         import torch
         from transformers import AutoModel, AutoTokenizer
 
-        model = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=torch.float32)
-        return cls(model, AutoTokenizer.from_pretrained(folder, local_files_only=True))
+        from awesum.models.loading import loading
+
+        with loading(str(folder), Path(folder)) as (source, options):
+            model = AutoModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32, **options)
+            return cls(model, AutoTokenizer.from_pretrained(source, **options))
 
     def encode(
         self, texts: Sequence[str], progress: Callable[[int], object] = lambda done: None

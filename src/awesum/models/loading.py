@@ -1,0 +1,75 @@
+"""Loading pretrained models: from where, how, and what the user is told when it does not work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import ERROR, getLogger
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from awesum.errors import AwesumError
+
+# The library changes its own classes while it loads a model (weights are tied later, and not initialized): a model that
+# is loaded in another thread at that moment would come out without its tied weights.
+_ONE_AT_A_TIME = RLock()
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+@contextmanager
+def loading(
+    name: str,
+    folder: Path | None = None,
+    kind: str = "a folder with config.json, tokenizer and safetensors weights",
+) -> Iterator[tuple[str | Path, dict[str, Any]]]:
+    """Where to load from and how; what goes wrong on the way is the user's to know in one line."""
+    source = folder or (Path(name) if Path(name).is_dir() else name)
+    if isinstance(source, str) and not _HUB_NAME.fullmatch(source):
+        raise AwesumError(f"there is no folder {name}: give a model's folder, or its name on the hub such as org/model")
+    try:
+        with _ONE_AT_A_TIME, _quiet():
+            yield source, {"local_files_only": isinstance(source, Path), "trust_remote_code": False}
+    except AwesumError:
+        raise
+    except Exception as error:  # the library raises a dozen kinds here, all of them meaning "this is no such model"
+        reasons = str(error).strip().splitlines() or [type(error).__name__]
+        raise AwesumError(
+            f"cannot load the model {name!r} ({reasons[0].rstrip('.:')}): give {kind}, or a model's name on the hub"
+        ) from error
+
+
+def config_of(source: str | Path, options: dict[str, Any]) -> dict[str, Any]:
+    """What config.json says, to be asked while `loading`."""
+    from transformers import PreTrainedConfig
+
+    config, _ = PreTrainedConfig.get_config_dict(source, **options)
+    if not config:
+        raise AwesumError(f"{source} is not a model: there is no config.json in it; give a folder as it was saved")
+    return dict(config)
+
+
+def load_model_type(name: str) -> str:
+    """What kind of model a folder or a name on the hub holds."""
+    with loading(name) as (source, options):
+        return str(config_of(source, options).get("model_type"))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Retries, progress and reports of the library are not the user's business; that something failed is."""
+    from transformers.utils import logging
+
+    hub = getLogger("huggingface_hub")
+    level, verbosity, had_bars = hub.level, logging.get_verbosity(), logging.is_progress_bar_enabled()
+    hub.setLevel(ERROR)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        hub.setLevel(level)
+        logging.set_verbosity(verbosity)
+        if had_bars:
+            logging.enable_progress_bar()
