@@ -14,13 +14,22 @@ os.environ.setdefault("RAYON_NUM_THREADS", "1")  # in threads, the tiny tokenize
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    BertConfig,
+    BertModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
 
 from awesum import Summarizer
 from awesum.document import Document
 from awesum.embedding import SentenceEncoder
 from awesum.models.causal import ChatModel, Prompt
+from awesum.salience.text import CURRENT, NEXT, PREVIOUS
 
 settings.register_profile(
     "awesum",
@@ -204,3 +213,46 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
     monkeypatch.setattr(ChatModel, "write", recording)
     return recorded
+
+
+@pytest.fixture(scope="session")
+def tiny_bart_tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-level BPE with BART's four special tokens in their places, trained on the topics and on our headings."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=500,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([topical_text(200, seed=2), f"{PREVIOUS} {CURRENT} {NEXT} " * 200], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny_bart_folder(tmp_path_factory: pytest.TempPathFactory, tiny_bart_tokenizer: PreTrainedTokenizerFast) -> Path:
+    """A plain BART to equip: 128 positions, so that segments have 64 to 96 tokens."""
+    folder = tmp_path_factory.mktemp("tiny-bart")
+    torch.manual_seed(0)
+    config = BartConfig(
+        vocab_size=len(tiny_bart_tokenizer),
+        d_model=32,
+        encoder_layers=3,
+        decoder_layers=3,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        max_position_embeddings=128,
+        init_std=0.1,
+    )
+    BartForConditionalGeneration(config).save_pretrained(folder)
+    tiny_bart_tokenizer.save_pretrained(folder)
+    return folder

@@ -1,0 +1,263 @@
+"""From a document and its reference summary to what an AWESOME model takes: tokens of segments, targets, salient content.
+
+Slow beside a training step (the sentence encoder reads the document), so that what it gives is kept on disk and each
+further epoch only reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from awesum.document import Segment, Sentence
+from awesum.errors import AwesumError
+from awesum.partial import write_whole
+from awesum.reading.sentences import sentence_spans
+from awesum.recurrence import DocumentInputs
+from awesum.salience.choice import choose, outermost
+from awesum.salience.text import augment
+from awesum.segmentation import LOWER, UPPER, measure, segment
+from awesum.targets import assign
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from transformers import PreTrainedTokenizerBase
+
+    from awesum.datasets import Example
+    from awesum.embedding import SentenceEncoder
+    from awesum.models.awesome import AwesomeConfig
+    from awesum.salience import Salience
+
+SALIENT_SHARE = 0.1
+"""The part of a document's tokens that counts as salient. Of these, the outermost are shown to each segment."""
+SHORTEST_SALIENT = 6
+"""Words. What is shorter is a heading."""
+_VERSION = 1  # of what is kept on disk
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A document in segments, with its salient sentences."""
+
+    text: str
+    sentences: Sequence[Sentence]
+    segments: Sequence[Segment]
+    chosen: Sequence[int]
+
+
+class Preparation:
+    """What is the same for all documents of a training run: tokenizer, sentence encoder, salience, limits."""
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        config: AwesomeConfig,
+        encoder: SentenceEncoder,
+        salience: Salience,
+        *,
+        max_tokens: int | None = None,
+        say: Callable[[str], object] = lambda note: None,
+    ) -> None:
+        self.tokenizer, self.config, self.encoder, self.salience = tokenizer, config, encoder, salience
+        self.max_tokens, self.say = max_tokens, say
+        self.window: int = config.max_position_embeddings
+        self.marks = len(tokenizer("")["input_ids"])
+
+    def __call__(self, example: Example) -> DocumentInputs:
+        """Segments and targets of an example; what is longer than `max_tokens` is left out, and that is said."""
+        divided = self._cut(example.id, self.divide(example.document, example.id))
+        targets = assign(example.summary, divided.text, divided.segments)
+        return self.inputs(example.id, divided, example.query, targets)
+
+    def divide(self, text: str, name: str = "the document") -> Divided:
+        """Sentences, segments and salient sentences of a text."""
+        lower, upper = self.limits
+        sentences = measure(text, sentence_spans(text), self.tokenizer, upper)
+        if not text.strip() or not any(sentence.tokens for sentence in sentences):
+            raise AwesumError(f"{name} has no sentence: take it out of the data, or give it its text")
+        embeddings = self.encoder.encode([text[sentence.start : sentence.end] for sentence in sentences])
+        segments = segment(sentences, embeddings, lower, upper)
+        return Divided(text, sentences, segments, self.salient(text, sentences, embeddings))
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The paper's limits of a segment, or less for a model with a smaller window."""
+        upper = min(UPPER, self.window * 3 // 4)
+        return LOWER * upper // UPPER, upper
+
+    def salient(self, text: str, sentences: Sequence[Sentence], embeddings: NDArray[np.float32]) -> list[int]:
+        """The sentences that the segments are told of; none if the model does not want to be told."""
+        if self.config.salient == "none":
+            return []
+        costs = [
+            float(sentence.tokens) * (len(text[sentence.start : sentence.end].split()) >= SHORTEST_SALIENT)
+            for sentence in sentences
+        ]
+        amount = SALIENT_SHARE * sum(sentence.tokens for sentence in sentences)
+        return choose(self.salience.score(embeddings, None), embeddings, costs, amount) if any(costs) else []
+
+    def _cut(self, name: str, divided: Divided) -> Divided:
+        """The first segments, of `max_tokens` tokens together."""
+        if self.max_tokens is None:
+            return divided
+        ends = np.cumsum([segment.tokens for segment in divided.segments])
+        kept = max(1, int((ends <= self.max_tokens).sum()))
+        if kept < len(divided.segments):
+            self.say(
+                f"{name}: {ends[kept - 1]:,} of {ends[-1]:,} tokens are trained on, for max_tokens={self.max_tokens:,}"
+            )
+        segments = divided.segments[:kept]
+        return Divided(
+            divided.text,
+            divided.sentences,
+            segments,
+            [index for index in divided.chosen if index < segments[-1].last],
+        )
+
+    def inputs(
+        self, name: str, divided: Divided, query: str | None = None, targets: Sequence[str] | None = None
+    ) -> DocumentInputs:
+        """The tokens of each segment, with the query before it and salient content around it or beside it.
+
+        A target that is longer than the decoder's window is split over several passes of its segment.
+        """
+        steps: list[tuple[Segment, list[int]]] = []
+        for number, segment in enumerate(divided.segments):
+            pieces = self._target(name, targets[number]) if targets is not None else [[]]
+            steps += [(segment, piece) for piece in pieces]
+        segments = [self._tokens(name, divided, segment, query) for segment, _ in steps]
+        spans: list[tuple[int, int, int]] = []
+        salient: list[list[int]] = []
+        if self.config.salient == "key-value":
+            place: dict[int, int] = {}
+            for number, (segment, _) in enumerate(steps):
+                for index in divided.chosen:
+                    if segment.first <= index < segment.last and index not in place:
+                        place[index] = len(spans)
+                        spans.append((number, *self._span(divided, segment, index, query)))
+            for segment, _ in steps:
+                before, behind = outermost(divided.chosen, segment, divided.sentences, self.config.salient_size)
+                salient.append([place[index] for index in (*before, *behind)])
+        return DocumentInputs(
+            name, segments, [target for _, target in steps] if targets is not None else (), spans, salient
+        )
+
+    def _target(self, name: str, text: str) -> list[list[int]]:
+        """The tokens of a target, in as many pieces as the decoder's window asks for; no sentence is divided but one
+        that is longer than the window."""
+        whole = self._ids(text)
+        if len(whole) <= self.window:
+            return [whole]
+        room = self.window - self.marks
+        sentences = measure(text, sentence_spans(text), self.tokenizer, room - 8)  # together they may take a few more
+        pieces: list[tuple[int, int]] = []
+        used = room
+        for sentence in sentences:
+            if used + sentence.tokens > room - 8:
+                pieces.append((sentence.start, sentence.end))
+                used = sentence.tokens
+            else:
+                pieces[-1] = (pieces[-1][0], sentence.end)
+                used += sentence.tokens
+        self.say(f"{name}: a target of {len(whole):,} tokens is split into {len(pieces)}, for a window of {self.window:,}")
+        return [self._ids(text[start:end].strip()) for start, end in pieces]
+
+    def _tokens(self, name: str, divided: Divided, segment: Segment, query: str | None) -> list[int]:
+        text = divided.text[segment.start : segment.end].strip()
+        before, behind = [], []
+        if self.config.salient == "text":
+            frame = len(self._ids(self._asked(augment("-", ["-"], ["-"]), query)))
+            before, behind = outermost(
+                divided.chosen, segment, divided.sentences, self.window - segment.tokens - frame
+            )
+        while True:
+            content = text
+            if self.config.salient == "text":
+                content = augment(text, *([_plain(divided, index) for index in side] for side in (before, behind)))
+            ids = self._ids(self._asked(content, query))
+            if len(ids) <= self.window:
+                return ids
+            if not before and not behind:
+                raise AwesumError(
+                    f"{name}: a segment of {segment.tokens} tokens and the query take {len(ids)} tokens, more than the "
+                    f"model's {self.window}: shorten the query"
+                )
+            # Sentences joined up may take a few tokens more than each alone: the one that was taken last goes.
+            before, behind = (before[:-1], behind) if len(before) > len(behind) else (before, behind[1:])
+
+    def _span(self, divided: Divided, segment: Segment, index: int, query: str | None) -> tuple[int, int]:
+        """The tokens of a sentence among those of its segment, whose content is then the segment's own text."""
+        text = divided.text[segment.start : segment.end]
+        asked = self._asked(text.strip(), query)
+        shift = len(asked) - len(text.strip()) - (segment.start + len(text) - len(text.lstrip()))
+        whole = divided.sentences[index]
+        # Without the white space around it, which many tokenizers count to the first token of the next sentence.
+        sentence = divided.text[whole.start : whole.end]
+        start = whole.start + len(sentence) - len(sentence.lstrip()) + shift
+        end = start + len(sentence.strip())
+        offsets = self.tokenizer(
+            asked, return_offsets_mapping=True, split_special_tokens=True, verbose=False
+        )["offset_mapping"]
+        inside = [at for at, (first, last) in enumerate(offsets) if first < last and first < end and last > start]
+        return inside[0], inside[-1] + 1
+
+    def _ids(self, text: str) -> list[int]:
+        return self.tokenizer(text, split_special_tokens=True, verbose=False)["input_ids"]
+
+    @staticmethod
+    def _asked(text: str, query: str | None) -> str:
+        """The query stands before every segment."""
+        return f"{query.strip()} {text}" if query else text
+
+
+def _plain(divided: Divided, index: int) -> str:
+    sentence = divided.sentences[index]
+    return " ".join(divided.text[sentence.start : sentence.end].split())
+
+
+class Prepared(Sequence[DocumentInputs]):
+    """Examples as inputs, prepared when they are first asked for and kept in `folder` from then on."""
+
+    def __init__(self, examples: Sequence[Example], preparation: Preparation, folder: Path) -> None:
+        self.examples, self.preparation, self.folder = examples, preparation, folder
+        config = preparation.config
+        tokenizer = getattr(preparation.tokenizer, "backend_tokenizer", None)
+        self._key = json.dumps(
+            [
+                _VERSION,
+                tokenizer.to_str() if tokenizer is not None else repr(preparation.tokenizer),
+                config.salient,
+                config.salient_size,
+                config.max_position_embeddings,
+                preparation.max_tokens,
+                repr(salience) if is_dataclass(salience := preparation.salience) else type(salience).__name__,
+                preparation.encoder.model.config.to_json_string(),
+            ]
+        )
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, index: int) -> DocumentInputs:  # type: ignore[override]
+        example = self.examples[index]
+        known = json.dumps([self._key, example.id, example.document, example.summary, example.query])
+        path = self.folder / f"{hashlib.sha256(known.encode()).hexdigest()[:32]}.json"
+        try:
+            return DocumentInputs(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            inputs = self.preparation(example)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(asdict(inputs)))
+        except OSError as error:
+            raise AwesumError(
+                f"cannot keep what was prepared in {self.folder} ({error.strerror or error}): make room there, or set "
+                "AWESUM_CACHE to another folder"
+            ) from error
+        return inputs
