@@ -13,6 +13,7 @@ from typing import get_args
 from awesum import __version__
 from awesum.errors import AwesumError
 from awesum.settings import SMOLLM2, Settings, Style
+from awesum.training.settings import TrainingSettings, read_settings
 
 INTERRUPTED = 130
 """The exit code that shells give to a command ended by Ctrl-C."""
@@ -25,6 +26,15 @@ examples:
   awesum summarize book.epub --style extract --length 40s the most salient sentences, verbatim, in seconds
   awesum summarize reports/ -o summaries/                 one summary a file; run again, it goes on where it stopped
   cat notes.md | awesum summarize - --json | jq .parts
+"""
+
+_TRAIN_EXAMPLES = """\
+examples:
+  awesum train configs/govreport.yaml --data govreport/ --output model/     the paper's recipe and its full model
+  awesum train configs/govreport.yaml --data govreport/ --output se3/ --memory none --salient none
+  awesum train --model facebook/bart-base --data mine/ --output model/ --memory compressive --epochs 5
+  torchrun --nproc-per-node 2 -m awesum train configs/qmsum.yaml --data qmsum/ --output model/
+  awesum summarize report.pdf --model model/                                what it has learned
 """
 
 
@@ -63,12 +73,13 @@ def _parser() -> argparse.ArgumentParser:
     add = summarize.add_argument
     add("paths", nargs="+", metavar="PATH", help="a file, a folder, an http(s) address, or - for standard input")
     add("--length", default=defaults["length"], metavar="200w|12s|5%",
-        help="words, sentences, or share of the document (default: %(default)s)")  # fmt: skip
+        help="words, sentences, or share of the document (default: 200w; a trained model's own)")  # fmt: skip
     add("--query", metavar="TEXT", help="what the summary shall be about")
     add("--style", choices=get_args(Style), default=defaults["style"],
         help="abstract: the model writes; extract: salient sentences, verbatim (default: %(default)s)")  # fmt: skip
     add("--model", default=SMOLLM2, metavar="NAME_OR_PATH",
-        help="the embedded %(default)s (default), a folder, or a causal chat model's name on the hub")  # fmt: skip
+        help="the embedded %(default)s (default), a folder, or a name on the hub: "
+        "a causal chat model, a BART, or what `awesum train` made")  # fmt: skip
     add("--max-memory", metavar="2GB", help="take at most so much memory (default: what the fastest way needs)")
     form = summarize.add_mutually_exclusive_group()
     form.add_argument(
@@ -78,7 +89,44 @@ def _parser() -> argparse.ArgumentParser:
                       help="html: one page with the source beside the summary (default: %(default)s)")  # fmt: skip
     add("-o", "--output", metavar="FILE|FOLDER", help="write there instead of to stdout")
     add("--quiet", action="store_true", help="no progress and no closing figures")
+    _add_train(verbs)
     return parser
+
+
+def _add_train(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    train = verbs.add_parser(
+        "train",
+        help="train an AWESOME model on documents with reference summaries",
+        description="Train BART with external memory and global salient content, in memory that does not grow with the "
+        "documents. Interrupted, the same command goes on from the last checkpoint.",
+        epilog=_TRAIN_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    train.set_defaults(run=_train)
+    train.add_argument("config", nargs="?", metavar="CONFIG.yaml", help="settings; those on the command line go first")
+    for field in fields(TrainingSettings):
+        shown = "" if field.default == "" else f" (default: {field.default})"
+        train.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            default=argparse.SUPPRESS,
+            metavar="VALUE",
+            help=(field.metadata["help"] + shown).replace("%", "%%"),
+        )
+    train.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _train(options: argparse.Namespace) -> int:
+    names = {field.name for field in fields(TrainingSettings)}
+    settings = read_settings(options.config, {name: value for name, value in vars(options).items() if name in names})
+    if Path(settings.model).is_dir():
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    from transformers.utils import logging
+
+    from awesum.training.run import train
+
+    logging.disable_progress_bar()  # of loading and saving; the one of training is another
+    print(train(settings, quiet=options.quiet))
+    return 0
 
 
 def _summarize(options: argparse.Namespace) -> int:

@@ -19,8 +19,9 @@ SMOLLM2 = "smollm2"
 class Settings:
     """What the user may say about a summary. The command line, Python and the result share these names."""
 
-    length: str = "200w"
-    """Words (`200w`), sentences (`12s`) or share of the document (`5%`)."""
+    length: str | None = None
+    """Words (`200w`), sentences (`12s`) or share of the document (`5%`). Without it, 200 words; or, from a trained
+    AWESOME model, whatever that has learned to write."""
     query: str | None = None
     """What the summary shall be about; without it, whatever the document is about."""
     style: Style = "abstract"
@@ -29,7 +30,8 @@ class Settings:
     """The most memory to take, as `2GB`: decides how many segments are written at the same time."""
 
     def __post_init__(self) -> None:
-        Length.parse(self.length)
+        if self.length is not None:
+            Length.parse(self.length)
         if self.style not in get_args(Style):
             raise AwesumError(f"there is no style {self.style!r}: say {' or '.join(get_args(Style))}")
         if self.max_memory is not None:

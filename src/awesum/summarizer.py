@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from awesum.embedding import SentenceEncoder
+    from awesum.models.awesome import AwesomeBart
     from awesum.models.causal import ChatModel, Prompt
     from awesum.salience import Salience
 
@@ -101,6 +102,22 @@ class Summarizer:
         return ChatModel.load(self.model, self.folder)
 
     @cached_property
+    def recurrent(self) -> AwesomeBart:
+        """The model that writes, where it is one that remembers."""
+        from awesum.models.awesome import load_recurrent
+
+        return load_recurrent(self.model)
+
+    @cached_property
+    def is_recurrent(self) -> bool:
+        """Whether the model goes from segment to segment with a memory, or is a BART, which can do so without one."""
+        if self.model == SMOLLM2 or "chat" in vars(self):
+            return False
+        from awesum.models.loading import load_model_type
+
+        return load_model_type(self.model) in ("bart", "awesome-bart")
+
+    @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the model that writes, which is there without the model: extracting needs only this."""
         if "chat" in vars(self):
@@ -133,7 +150,12 @@ class Summarizer:
         `written` are parts of an earlier, interrupted run over the same document with the same settings: they come
         first and are not written again.
         """
-        return Run(self, document, settings or Settings(), progress or (lambda stage, done, total: None), written)
+        kind = Run
+        if self.is_recurrent:
+            from awesum.recurrent import RecurrentRun
+
+            kind = RecurrentRun
+        return kind(self, document, settings or Settings(), progress or (lambda stage, done, total: None), written)
 
     def stream(self, source: str | Path | Document, **settings: Any) -> Iterator[Part]:
         """The parts of the summary, each as soon as it is written."""
@@ -157,6 +179,8 @@ def _read(source: str | Path | Document) -> Document:
 class Run:
     """One document on its way to a summary. Whatever is there can be had at any time, also after an interruption."""
 
+    default_length = "200w"
+
     def __init__(
         self,
         summarizer: Summarizer,
@@ -166,7 +190,7 @@ class Run:
         written: Sequence[Part],
     ) -> None:
         self.summarizer, self.document, self.settings, self.progress = summarizer, document, settings, progress
-        self.length = Length.parse(settings.length)
+        self.length = Length.parse(settings.length or self.default_length)
         self.notes = list(document.notes)
         self.parts: list[Part] = []
         self.sentences: list[Sentence] = []
@@ -188,9 +212,8 @@ class Run:
     def summary(self) -> Summary:
         """The summary as far as it has come."""
         settings = asdict(self.settings) | {"model": self.summarizer.model}
-        if "chat" in vars(self.summarizer):
-            chat = self.summarizer.chat
-            settings |= {"dtype": str(chat.model.dtype).removeprefix("torch."), "dtype_reason": chat.reason}
+        if number_format := self._number_format():
+            settings |= dict(zip(("dtype", "dtype_reason"), number_format, strict=True))
         return Summary(
             parts=list(self.parts),
             document=self.document,
@@ -205,18 +228,29 @@ class Run:
     def __iter__(self) -> Iterator[Part]:
         self._started = time.perf_counter()
         if self.settings.max_memory:
-            self._side_by_side()  # a limit that is too low is said before minutes of work, not after
+            self._check_memory()  # a limit that is too low is said before minutes of work, not after
         with ThreadPoolExecutor(1) as aside:
             # The model that writes is loaded while the document is read: that is a second less to wait for. Its folder
             # comes first, because the tokenizer is in it too.
             _ = self.summarizer.folder
-            loading = aside.submit(getattr, self.summarizer, "chat") if self.settings.style == "abstract" else None
+            loading = aside.submit(self._load_model) if self.settings.style == "abstract" else None
             self._read()
             self._choose()
             if loading:
                 loading.result()
         yield from self._verbatim() if self._is_verbatim else self._write()
         self.complete = True
+
+    def _load_model(self) -> object:
+        return self.summarizer.chat
+
+    def _number_format(self) -> tuple[str, str] | None:
+        """The format that the model computes in, and why; none while there is no model."""
+        chat = vars(self.summarizer).get("chat")
+        return (str(chat.model.dtype).removeprefix("torch."), chat.reason) if chat else None
+
+    def _check_memory(self) -> None:
+        self._side_by_side()
 
     def _side_by_side(self, longest_part: int = LONGEST_PART) -> int:
         """How many segments may be written at the same time within the memory that the user allows."""
@@ -297,10 +331,8 @@ class Run:
         """The segments that have something to say, summarized side by side, given out in document order."""
         waiting = [number for number, share in enumerate(self._shares) if share]
         total = len(waiting)
-        for part in self._written:
+        for part in self._taken_over():
             self._said.extend(self.summarizer.encoder.encode([sentence.text for sentence in part.sentences]))
-            self.parts.append(part)
-            self._reached = part.segment
             yield part
         if self._written:  # what lies before the last one and has no part had nothing to say then, and has not now
             waiting = [number for number in waiting if number > self._reached]
@@ -315,6 +347,13 @@ class Run:
                 if sentences:
                     yield self._add(number, sentences)
                 self.progress("writing", total - len(waiting) + waiting.index(number) + 1, total)
+
+    def _taken_over(self) -> Iterator[Part]:
+        """The parts that an interrupted run left."""
+        for part in self._written:
+            self.parts.append(part)
+            self._reached = part.segment
+            yield part
 
     def _prompts(self, numbers: Sequence[int]) -> Iterator[Prompt]:
         """The prompts of some segments, each made when there is room to write to it, at the pace of that moment."""
@@ -407,7 +446,10 @@ class Run:
 
     def _amount_of(self, sentences: Sequence[SummarySentence]) -> float:
         """The words (or the number) of some sentences of the summary."""
-        return sum(1.0 if self.length.in_sentences else count_words(sentence.text) for sentence in sentences)
+        return sum(self._amount_of_text(sentence.text) for sentence in sentences)
+
+    def _amount_of_text(self, sentence: str) -> float:
+        return 1.0 if self.length.in_sentences else count_words(sentence)
 
     def _add(self, number: int, sentences: list[SummarySentence]) -> Part:
         segment = self.segments[number]

@@ -1,0 +1,41 @@
+"""Documents of random tokens in the proportions of GovReport, for measuring time and memory."""
+
+from __future__ import annotations
+
+import random
+
+from awesum.models.awesome import AwesomeConfig
+from awesum.recurrence import DocumentInputs
+from awesum.segmentation import UPPER
+
+TARGET = 96
+"""Tokens of a target."""
+SENTENCE = 32
+"""Tokens of a salient sentence."""
+
+
+def random_document(config: AwesomeConfig, segments: int, seed: int = 0) -> DocumentInputs:
+    """A document whose segments are as long as they get, with as much salient content as its model takes."""
+    chance = random.Random(seed)
+    length = config.max_position_embeddings if config.salient == "text" else UPPER
+
+    def tokens(count: int) -> list[int]:
+        return [0, *chance.choices(range(4, config.vocab_size), k=count - 2), 2]
+
+    spans: list[tuple[int, int, int]] = []
+    salient: list[list[int]] = []
+    if config.salient == "key-value":
+        spans = [(segment, at, at + SENTENCE) for segment in range(segments) for at in range(32, 544, SENTENCE)]
+        most = config.salient_size // SENTENCE
+        for segment in range(segments):
+            before = [number for number, span in enumerate(spans) if span[0] < segment]
+            behind = [number for number, span in enumerate(spans) if span[0] > segment]
+            half = most // 2
+            salient.append([*before[:half], *behind[-half:]])
+    return DocumentInputs(
+        f"random {seed}",
+        [tokens(length) for _ in range(segments)],
+        [tokens(TARGET) for _ in range(segments)],
+        spans,
+        salient,
+    )

@@ -1,0 +1,82 @@
+"""The time that attentive memory in three layers costs: a training step, and generation, against Se3 with the same code.
+
+A model of the size of BART-large with random weights, and documents of random tokens in the proportions of GovReport.
+The two models take turns, and the median of the ratios counts, so that what else the machine does hits both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+from awesum.models.awesome import AwesomeBart, AwesomeConfig
+from awesum.recurrence import DocumentInputs, generate, train
+from benchmarks import report
+from benchmarks.random_documents import TARGET, random_document
+
+BEAMS = 4
+
+
+def model(memory: str) -> AwesomeBart:
+    """BART-large with or without memory in its last three layers."""
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        made = AwesomeBart(AwesomeConfig(memory=memory, dropout=0.1))
+    made = made.to_empty(device="cpu")
+    with torch.no_grad():
+        for tensor in (*made.parameters(), *made.buffers()):
+            if tensor.is_floating_point():
+                tensor.normal_(0, 0.02)
+    made.tie_weights()
+    return made
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def train_once(made: AwesomeBart, document: DocumentInputs) -> None:
+    """One training step without the optimizer, whose time is the same a weight."""
+    made.train()
+    train(made, [document], lambda loss: loss.backward())
+
+
+def generate_once(made: AwesomeBart, document: DocumentInputs) -> None:
+    """Parts of a fixed length with beam search."""
+    made.eval()
+    for _ in generate(made, [document], num_beams=BEAMS, min_new_tokens=TARGET, max_new_tokens=TARGET):
+        pass
+
+
+def main() -> int:
+    """Print the two ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--segments", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    torch.set_flush_denormal(True)
+    se3, attentive = model("none"), model("attentive")
+    document = random_document(se3.config, options.segments)
+    reached = []
+    for name, work, bar in (("training", train_once, 1.3), ("generation", generate_once, 1.2)):
+        ratios = []
+        for number in range(options.rounds + 1):
+            plain = seconds(lambda work=work: work(se3, document))
+            with_memory = seconds(lambda work=work: work(attentive, document))
+            print(f"{name}: Se3 {plain:.1f} s, attentive {with_memory:.1f} s{' (warm-up)' if not number else ''}")
+            if number:
+                ratios.append(with_memory / plain)
+        reached.append(report(f"time of {name}, attentive against Se3", statistics.median(ratios), bar))
+    return 0 if all(reached) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""The memory of training: that it does not grow with the document, and what each variant takes beside Se3.
+
+    python -m benchmarks.training_memory            both; `--flat` or `--extra` for one of them
+
+Each measurement is a process of its own: the peak of its resident memory, less what it had before there was a model.
+`--flat` trains a small model, weights and Adam included, on a document of 64 segments and on one of 2. `--extra` trains a
+model of the size of BART-large (random weights) on three segments, because the share of weights matters there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+
+from benchmarks import report
+
+VARIANTS: dict[str, dict[str, str]] = {
+    "Se3": {"memory": "none"},
+    "Compressive": {"memory": "compressive"},
+    "Attentive": {"memory": "attentive"},
+    "Text-concat": {"memory": "none", "salient": "text"},
+    "Key-value": {"memory": "none", "salient": "key-value"},
+    "Attentive + Text": {"memory": "attentive", "salient": "text"},
+    "Attentive + Key-value": {"memory": "attentive", "salient": "key-value"},
+    "Attentive, both directions": {"memory": "attentive", "memory_direction": "both"},
+}
+PAPER = {
+    "Se3": 11.1,
+    "Compressive": 12.5,
+    "Attentive": 14.0,
+    "Text-concat": 12.0,
+    "Key-value": 14.3,
+    "Attentive + Text": 14.8,
+}
+"""Gigabytes on GovReport, from the paper's first table."""
+SMALL = {
+    "d_model": 256,
+    "encoder_layers": 4,
+    "decoder_layers": 4,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 1024,
+    "decoder_ffn_dim": 1024,
+    "vocab_size": 8000,
+    "memory_size": 512,
+    "salient_size": 512,
+}
+
+
+def measure(variant: str, segments: int, large: bool) -> None:
+    """In a process of its own: train on a random document and print the peak."""
+    import torch
+
+    from awesum.footprint import peak_memory
+    from awesum.models.awesome import AwesomeBart, AwesomeConfig
+    from awesum.recurrence import train
+    from benchmarks.random_documents import random_document
+
+    torch.set_flush_denormal(True)
+    before = peak_memory()
+    config = AwesomeConfig(**({} if large else SMALL), **VARIANTS[variant])  # the defaults are those of BART-large
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        model = AwesomeBart(config)
+    model = model.to_empty(device="cpu").train()
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            if tensor.is_floating_point():
+                tensor.normal_(0, 0.02)
+    model.tie_weights()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, foreach=False)
+    for step in range(2):  # the second one begins with gradients and both moments in place
+        train(model, [random_document(config, segments, seed=step)], lambda loss: loss.backward())
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+    print(json.dumps(peak_memory() - before))
+
+
+def peak(variant: str, segments: int, large: bool) -> int:
+    """Bytes that training a variant takes."""
+    command = [sys.executable, "-m", "benchmarks.training_memory", "--measure", variant, str(segments)]
+    done = subprocess.run([*command, *(["--large"] if large else [])], check=True, stdout=subprocess.PIPE)
+    return int(json.loads(done.stdout))
+
+
+def flat() -> bool:
+    """64 segments against 2."""
+    reached = []
+    for variant in VARIANTS:
+        short, long = peak(variant, 2, large=False), peak(variant, 64, large=False)
+        print(f"{variant}: {short / 1e6:,.0f} MB with 2 segments, {long / 1e6:,.0f} MB with 64")
+        bar = 1.10 if "Key-value" in variant else 1.02
+        reached.append(report(f"{variant}, 64 segments against 2", long / short, bar))
+    return all(reached)
+
+
+def extra() -> bool:
+    """Each variant of the paper's table against Se3."""
+    se3 = peak("Se3", 3, large=True)
+    print(f"Se3: {se3 / 1e9:.2f} GB")
+    reached = []
+    for variant in list(PAPER)[1:]:
+        size = peak(variant, 3, large=True)
+        print(f"{variant}: {size / 1e9:.2f} GB")
+        reached.append(report(f"{variant} against Se3", size / se3, round(PAPER[variant] / PAPER["Se3"], 3)))
+    return all(reached)
+
+
+def main() -> int:
+    """Print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--flat", action="store_true")
+    parser.add_argument("--extra", action="store_true")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--large", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        measure(options.measure[0], int(options.measure[1]), options.large)
+        return 0
+    both = options.flat == options.extra
+    reached = [flat() if both or options.flat else True, extra() if both or options.extra else True]
+    return 0 if all(reached) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""A document on its way through a model that remembers: AWESOME, or a plain BART segment by segment (Se3).
+
+Other than a chat model, such a model has learned what to say and how much. Every segment passes through it, because the
+memory does; with a length given, the sentences that the segment's share has no room for are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from awesum.footprint import READING, RUNTIME, Footprint, parse_size
+from awesum.models.awesome import load_config
+from awesum.models.causal import choose_device
+from awesum.preparation import Divided, Preparation
+from awesum.prompting import tidy
+from awesum.recurrence import generate
+from awesum.summarizer import Run
+from awesum.summary import Part, SummarySentence, count
+
+TRUNK_BATCH = 4
+"""Segments whose layers below the memory run together."""
+
+
+class RecurrentRun(Run):
+    """A run with an `AwesomeBart`."""
+
+    default_length = "10%"  # of which the salient sentences are shown beside each part
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._too_long = 0
+
+    @cached_property
+    def _preparation(self) -> Preparation:
+        summarizer = self.summarizer
+        return Preparation(
+            summarizer.tokenizer,
+            load_config(summarizer.model),
+            summarizer.encoder,
+            summarizer.salience,
+            say=self.notes.append,
+        )
+
+    def _segment_limits(self) -> tuple[int, int]:
+        return self._preparation.limits
+
+    def _check_memory(self) -> None:
+        if self.settings.style == "extract":
+            super()._check_memory()
+            return
+        model = self.summarizer.recurrent
+        config = model.config
+        beams, longest = model.generation_config.num_beams or 1, model.generation_config.max_length or 1024
+        a_token = 2 * config.decoder_layers * config.d_model * model.dtype.itemsize
+        encoder = self.summarizer.encoder.model.get_memory_footprint()
+        fixed = RUNTIME + encoder + model.get_memory_footprint() + READING + beams * longest * a_token
+        Footprint(fixed, 0).prompts(parse_size(self.settings.max_memory or ""), 1)
+
+    def _load_model(self) -> object:
+        return self.summarizer.recurrent
+
+    def _number_format(self) -> tuple[str, str] | None:
+        model = vars(self.summarizer).get("recurrent")
+        return (str(model.dtype).removeprefix("torch."), choose_device()[2]) if model is not None else None
+
+    def _write(self) -> Iterator[Part]:
+        model, tokenizer = self.summarizer.recurrent, self.summarizer.tokenizer
+        text = self.document.text
+        salient = self._preparation.salient(text, self.sentences, self._embeddings)
+        divided = Divided(text, self.sentences, self.segments, salient)
+        inputs = self._preparation.inputs(self.document.path, divided, self.settings.query)
+        total = len(self.segments)
+        known: list[list[int]] = []
+        if self._written:
+            yield from self._taken_over()
+            texts = {part.segment: part.text for part in self._written}
+            known = [tokenizer(texts.get(number, ""))["input_ids"] for number in range(self._reached + 1)]
+        self.progress("writing", len(known), total)
+        for _, number, tokens in generate(model, [inputs], trunk_batch=TRUNK_BATCH, known=known):
+            if number <= self._reached:
+                continue
+            self._reached = number
+            sentences = self._kept(number, tidy(tokenizer.decode(tokens, skip_special_tokens=True)))
+            if sentences:
+                yield self._add(number, sentences)
+            self.progress("writing", number + 1, total)
+
+    def _kept(self, number: int, sentences: list[str]) -> list[SummarySentence]:
+        """The sentences that the length has room for up to here, each with what in the segment is most like it."""
+        if self.settings.length is not None:
+            allowed = sum(self._share(before) for before in range(number + 1))
+            fitting: list[str] = []
+            used = sum(self._amount_of(part.sentences) for part in self.parts)
+            for sentence in sentences:
+                takes = self._amount_of_text(sentence)
+                if used + takes / 2 <= allowed:
+                    fitting.append(sentence)
+                    used += takes
+            self._too_long += len(sentences) - len(fitting)
+            sentences = fitting
+        if not sentences:
+            return []
+        segment = self.segments[number]
+        cosines = self.summarizer.encoder.encode(sentences) @ self._embeddings[segment.first : segment.last].T
+        return [
+            SummarySentence(sentence, self._quote(segment.first + int(row.argmax())), round(float(row.max()), 3))
+            for sentence, row in zip(sentences, cosines, strict=True)
+        ]
+
+    def _notes_on_writing(self) -> Iterator[str]:
+        if self._too_long:
+            yield f"{count(self._too_long, 'sentence')} of the model left out to keep to the length"

@@ -1,0 +1,160 @@
+"""A training run from beginning to end: data, model, trainer, and the model that is kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainingArguments, set_seed
+
+from awesum import datasets
+from awesum.embedding import SentenceEncoder
+from awesum.errors import AwesumError
+from awesum.models.awesome import AwesomeBart
+from awesum.models.causal import choose_device, load_tokenizer
+from awesum.preparation import Preparation, Prepared
+from awesum.salience.centrality import Centrality
+from awesum.training.settings import TrainingSettings
+from awesum.training.trainer import AwesomeTrainer, last_checkpoint
+from awesum.weights import cache_folder, minilm_folder
+
+
+def _to_stderr(note: str) -> None:
+    print(note, file=sys.stderr)
+
+
+def train(
+    settings: TrainingSettings,
+    *,
+    encoder: SentenceEncoder | None = None,
+    quiet: bool = False,
+    say: Callable[[str], object] = _to_stderr,
+) -> Path:
+    """Train, going on where an interrupted run stopped, and return the folder with the trained model."""
+    output = _writable(Path(settings.output))
+    examples = datasets.load(settings.data, "train")[: settings.documents]
+    validation = _validation(settings)
+    checkpoint = last_checkpoint(output)
+    if checkpoint:
+        _same_equipment(checkpoint, settings)
+        say(f"going on from {checkpoint}")
+    set_seed(settings.seed)
+    model = AwesomeBart.from_pretrained(settings.model, **settings.equipment)
+    tokenizer = load_tokenizer(settings.model)
+    _set_generation(model, settings)
+    precision, reason = _precision(settings)
+    say(
+        f"{sum(parameter.numel() for parameter in model.parameters()) / 1e6:,.1f}M parameters, "
+        f"memory: {model.config.memory}, salient content: {model.config.salient}, {precision} ({reason})"
+    )
+    preparation = Preparation(
+        tokenizer,
+        model.config,
+        encoder or SentenceEncoder.load(minilm_folder()),
+        Centrality(),
+        max_tokens=settings.max_tokens,
+        say=say,
+    )
+    prepared = cache_folder() / "prepared"
+    trainer = AwesomeTrainer(
+        model=model,
+        args=_arguments(settings, precision, bool(validation), quiet),
+        train_dataset=Prepared(examples, preparation, prepared),
+        eval_dataset=Prepared(validation, preparation, prepared) if validation else None,
+        processing_class=tokenizer,
+        trunk_batch=settings.trunk_batch,
+        empty_targets=settings.empty_targets,
+        label_smoothing=settings.label_smoothing,
+    )
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    trainer.save_model(str(output))
+    return output
+
+
+def _writable(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".awesum-probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise AwesumError(f"cannot write to {folder} ({error.strerror}): give another folder as output") from error
+    return folder
+
+
+def _validation(settings: TrainingSettings) -> datasets.Examples | None:
+    """The validation split, if the folder has one."""
+    folder = Path(settings.data).expanduser()
+    if not folder.is_dir() or not any((folder / f"validation{suffix}").exists() for suffix in datasets.SUFFIXES):
+        return None
+    return datasets.load(folder, "validation")[: settings.validation_documents]
+
+
+def _same_equipment(checkpoint: Path, settings: TrainingSettings) -> None:
+    try:
+        saved = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AwesumError(f"{checkpoint} has no readable config.json: remove that folder and run again") from error
+    wanted = json.loads(json.dumps(settings.equipment))
+    for name, value in wanted.items():
+        if saved.get(name) != value:
+            raise AwesumError(
+                f"{checkpoint} was trained with {name}={saved.get(name)!r}, not {value!r}: "
+                "give another output folder, or the same settings"
+            )
+
+
+def _set_generation(model: AwesomeBart, settings: TrainingSettings) -> None:
+    """How the trained model writes, kept with it."""
+    longest = min(settings.max_part, model.config.max_position_embeddings)
+    model.generation_config.update(
+        num_beams=settings.num_beams,
+        no_repeat_ngram_size=settings.no_repeat_ngram,
+        max_length=longest,
+        early_stopping=True,
+    )
+
+
+def _precision(settings: TrainingSettings) -> tuple[str, str]:
+    if settings.precision != "auto":
+        return settings.precision, "as asked for"
+    _, dtype, reason = choose_device()
+    return str(dtype).removeprefix("torch."), reason
+
+
+def _arguments(settings: TrainingSettings, precision: str, evaluate: bool, quiet: bool) -> TrainingArguments:
+    options: dict[str, Any] = {}
+    if settings.gradient_checkpointing:
+        options |= {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
+    return TrainingArguments(
+        output_dir=settings.output,
+        learning_rate=settings.learning_rate,
+        num_train_epochs=settings.epochs,
+        warmup_steps=settings.warmup_steps,
+        per_device_train_batch_size=settings.batch_size,
+        per_device_eval_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.accumulation,
+        max_grad_norm=settings.clipping,
+        weight_decay=settings.weight_decay,
+        bf16=precision == "bfloat16",
+        fp16=precision == "float16",
+        use_cpu=not torch.cuda.is_available(),
+        save_strategy="steps",
+        save_steps=settings.save_steps,
+        save_total_limit=settings.keep,
+        logging_steps=settings.log_steps,
+        logging_nan_inf_filter=False,
+        eval_strategy="epoch" if evaluate else "no",
+        seed=settings.seed,
+        disable_tqdm=quiet,
+        report_to="none",
+        remove_unused_columns=False,
+        label_names=["documents"],
+        **options,
+    )
+
+

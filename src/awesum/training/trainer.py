@@ -1,0 +1,176 @@
+"""The library's Trainer with one thing of ours: a step is a document that goes by segment by segment.
+
+Mixed precision, schedules, logging, checkpoints, resuming and several processes are the library's.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+from transformers import ProgressCallback, Trainer
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from awesum.errors import AwesumError
+from awesum.footprint import peak_memory
+from awesum.models.awesome import AwesomeBart
+from awesum.recurrence import DocumentInputs, train
+
+BUCKET = 2**25
+"""Numbers of the gradient that are exchanged at a time."""
+STATE = "trainer_state.json"
+"""The file that the library writes last into a checkpoint: one without it was not finished."""
+
+
+def collate(documents: Sequence[DocumentInputs]) -> dict[str, Any]:
+    """A batch is its documents as they are: each step pads what it needs."""
+    return {"documents": list(documents)}
+
+
+class AwesomeTrainer(Trainer):
+    """Trains an `AwesomeBart` on `DocumentInputs` in memory that does not depend on how many segments they have."""
+
+    def __init__(
+        self,
+        *args: Any,
+        trunk_batch: int = 1,
+        empty_targets: bool = True,
+        label_smoothing: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, data_collator=collate, **kwargs)
+        self._how = {"trunk_batch": trunk_batch, "empty_targets": empty_targets, "label_smoothing": label_smoothing}
+        self.tokens = 0
+        """Tokens of segments and targets that this process has trained on."""
+        self._started = time.perf_counter()
+        self.remove_callback(ProgressCallback)
+        if not self.args.disable_tqdm:
+            self.add_callback(Progress(self))
+
+    def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
+        """One batch of documents, with a backward pass after each segment; gradients are exchanged once."""
+        model.train()
+        documents: list[DocumentInputs] = inputs["documents"]
+        if not self.tokens:
+            self._started = time.perf_counter()
+        # The bare model: a wrapper for several processes would exchange gradients at every backward pass.
+        bare: AwesomeBart = self.accelerator.unwrap_model(model)
+        batches = self.current_gradient_accumulation_steps
+
+        def backward(loss: torch.Tensor) -> None:
+            if not math.isfinite(float(loss.detach())):
+                raise AwesumError(self._not_finite(documents))
+            self.accelerator.backward(loss / batches)
+
+        with self.accelerator.autocast():
+            loss = train(bare, documents, backward, **self._how)
+        if self.accelerator.sync_gradients and self.accelerator.num_processes > 1:
+            self._exchange_gradients(bare)
+        self.tokens += sum(
+            sum(map(len, document.segments)) + sum(map(len, document.targets)) for document in documents
+        )
+        return loss / batches
+
+    def prediction_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The loss of a batch of documents."""
+        with torch.no_grad(), self.accelerator.autocast():
+            how = {**self._how, "label_smoothing": 0.0}
+            loss = train(self.accelerator.unwrap_model(model), inputs["documents"], lambda loss: None, **how)
+        return loss, None, None
+
+    def _exchange_gradients(self, model: torch.nn.Module) -> None:
+        """The mean over the processes. A weight that one of them did not use (a document of one segment has nothing to
+        update) takes part with zeros, so that all of them send the same."""
+        bucket: list[torch.Tensor] = []
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        for number, parameter in enumerate(parameters):
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            bucket.append(parameter.grad)
+            if sum(gradient.numel() for gradient in bucket) >= BUCKET or number == len(parameters) - 1:
+                mean = self.accelerator.reduce(_flatten_dense_tensors(bucket), "mean")
+                for gradient, new in zip(bucket, _unflatten_dense_tensors(mean, bucket), strict=True):
+                    gradient.copy_(new)
+                bucket = []
+
+    def _not_finite(self, documents: Sequence[DocumentInputs]) -> str:
+        names = ", ".join(document.name for document in documents)
+        last = last_checkpoint(Path(self.args.output_dir))
+        kept = f"{last} is the last good checkpoint" if last else "there is no checkpoint yet"
+        return (
+            f"the loss is not a number at document {names}, step {self.state.global_step + 1}: {kept}; "
+            "try a lower learning rate, float32, or take the document out"
+        )
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """The library's figures, with tokens a second and peak memory."""
+        if "loss" in logs:
+            logs |= {"tokens_per_second": round(self.speed, 1), "peak_memory_bytes": peak(self.args.device)}
+        super().log(logs, *args, **kwargs)
+
+    @property
+    def speed(self) -> float:
+        """Tokens a second since training began, in all processes."""
+        return self.tokens * self.args.world_size / max(time.perf_counter() - self._started, 1e-9)
+
+    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
+        """Not counted: the library's estimate knows nothing of segments."""
+        return 0
+
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        try:
+            super()._save_checkpoint(*args, **kwargs)
+        except (OSError, RuntimeError) as error:  # safetensors and torch wrap a full disk in errors of their own
+            shutil.rmtree(folder, ignore_errors=True)
+            last = last_checkpoint(Path(self.args.output_dir))
+            kept = f"{last} is whole" if last else "there is no earlier one"
+            raise AwesumError(
+                f"cannot save the checkpoint {folder} ({str(error).strip().splitlines()[0]}): {kept}; "
+                "make room and run the same command again"
+            ) from error
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint that was written to its end."""
+    whole = [path for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*") if (path / STATE).is_file()]
+    return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def peak(device: torch.device) -> int:
+    """The most memory so far, in bytes: of the device, or of the process where that is the same."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_memory()
+
+
+class Progress(ProgressCallback):
+    """The library's bar, with loss, tokens a second and peak memory in it."""
+
+    def __init__(self, trainer: AwesomeTrainer) -> None:
+        super().__init__()
+        self.trainer, self.loss = trainer, ""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Move on."""
+        super().on_step_end(args, state, control, **kwargs)
+        self._show()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Take the loss over into the bar; the lines that the library would write are in the checkpoint's history."""
+        if logs and "loss" in logs:
+            self.loss = f"{logs['loss']:.4g}"
+            self._show()
+        if logs and "eval_loss" in logs and self.training_bar is not None:
+            self.training_bar.write(f"step {state.global_step}: validation loss {logs['eval_loss']:.4f}")
+
+    def _show(self) -> None:
+        if self.training_bar is not None:
+            self.training_bar.set_postfix_str(
+                f"loss {self.loss or '-'}, {self.trainer.speed:,.0f} tokens/s, "
+                f"peak {peak(self.trainer.args.device) / 1e9:.1f} GB"
+            )
