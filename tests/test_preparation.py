@@ -56,7 +56,7 @@ def sentence(divided: Divided, index: int) -> str:
     return divided.text[found.start : found.end].strip()
 
 
-def example(text: str | None = None, summary: str = "The rocket report. The harbour report.", **changes: Any) -> Example:
+def example(text: str | None = None, summary: str = "The rocket report. The harbour.", **changes: Any) -> Example:
     return Example("report 7", text if text is not None else topical_text(70), summary, **changes)
 
 
@@ -104,7 +104,7 @@ def test_query_stands_before_every_segment(prepare: Prepare) -> None:
 
 @pytest.mark.parametrize("salient", ["none", "text", "key-value"])
 def test_query_that_does_not_fit_is_told_in_one_line(prepare: Prepare, salient: str) -> None:
-    with pytest.raises(AwesumError, match="report 7: .* shorten the query") as told:
+    with pytest.raises(AwesumError, match=r"report 7: .* shorten the query") as told:
         prepare(salient=salient)(example(query="budget audit " * 60))
     assert "\n" not in str(told.value)
 

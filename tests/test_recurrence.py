@@ -49,17 +49,17 @@ KINDS = [variant for variant in VARIANTS if variant["salient"] == "none" and var
 EVERYTHING = [
     {"memory": memory, "salient": "key-value", "memory_direction": "both"} for memory in ("attentive", "compressive")
 ]
-WRITING: dict[str, Any] = {"num_beams": 3, "max_length": 9, "no_repeat_ngram_size": 3}
+WRITING: dict[str, Any] = {"num_beams": 3, "min_length": 4, "max_length": 10, "no_repeat_ngram_size": 3}
 
 
 def named(variant: dict[str, Any]) -> str:
     return "-".join(map(str, variant.values()))
 
 
-def tiny(**options: Any) -> AwesomeBart:
+def tiny(seed: int = 3, **options: Any) -> AwesomeBart:
     """As if it were trained, in float64: no bias zero, no norm one, no read that finds nothing."""
     model = AwesomeBart(AwesomeConfig(**TINY | options)).double().eval()
-    generator = torch.Generator().manual_seed(3)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             noise = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
@@ -86,7 +86,9 @@ def documents(empty: tuple[int, ...] = ()) -> list[DocumentInputs]:
     return [document(2, 1), document(4, 2, empty), document(1, 3), document(3, 4)]
 
 
-def learn(model: AwesomeBart, batch: list[DocumentInputs], **options: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+def learn(
+    model: AwesomeBart, batch: list[DocumentInputs], **options: Any
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     model.zero_grad()
     loss = train(model, batch, lambda loss: loss.backward(), **options)
     return loss, gradients(model)
@@ -126,7 +128,7 @@ def test_gradients_of_segment_after_segment_are_those_of_one_loss(variant: dict[
         assert gradient.abs().max() > 1e-7 or "k_proj.bias" in name, name
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=named)
+@pytest.mark.parametrize("variant", [*KINDS, VARIANTS[1], *EVERYTHING], ids=named)
 def test_batched_documents_are_the_mean_of_each_alone(variant: dict[str, Any]) -> None:
     model = tiny(**variant)
     loss, ours = learn(model, documents())
@@ -138,8 +140,7 @@ def test_batched_documents_are_the_mean_of_each_alone(variant: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("variant", [*KINDS, *EVERYTHING], ids=named)
-@pytest.mark.parametrize("layers", [[-1], "all"], ids=str)
-@pytest.mark.parametrize("together", [2, 3, 10])
+@pytest.mark.parametrize(("layers", "together"), [([-1], 2), ([-1], 3), ([-1], 10), ("all", 2)], ids=str)
 def test_batched_trunk_learns_what_the_plain_loop_learns(variant: dict[str, Any], layers: Any, together: int) -> None:
     model = tiny(**variant, memory_layers=layers)
     loss, expected = learn(model, documents())
@@ -148,17 +149,17 @@ def test_batched_trunk_learns_what_the_plain_loop_learns(variant: dict[str, Any]
     same(ours, expected)
 
 
-@pytest.mark.parametrize("together", [1, 2])
 @pytest.mark.parametrize("variant", [*KINDS, *EVERYTHING], ids=named)
-def test_empty_targets_carry_no_loss_but_pass_through_memory(variant: dict[str, Any], together: int) -> None:
+def test_empty_targets_carry_no_loss_but_pass_through_memory(variant: dict[str, Any]) -> None:
     model = tiny(**variant)
     batch = documents(empty=(0, 2))
-    loss, ours = learn(model, batch, empty_targets=False, trunk_batch=together)
+    runs = [learn(model, batch, empty_targets=False, trunk_batch=together) for together in (1, 2)]
     model.zero_grad()
     expected = reference.mean_loss(model, batch, empty_targets=False)
     expected.backward()
-    torch.testing.assert_close(loss.double(), expected.detach(), rtol=1e-5, atol=0)
-    same(ours, gradients(model))
+    for loss, ours in runs:
+        torch.testing.assert_close(loss.double(), expected.detach(), rtol=1e-5, atol=0)
+        same(ours, gradients(model))
     with_them, _ = learn(model, batch)
     assert abs(float(with_them - loss)) > 1e-3
 
@@ -303,8 +304,11 @@ def nothing_older() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("nothing_older")
-@pytest.mark.parametrize("variant", [*KINDS, *EVERYTHING], ids=named)
-@pytest.mark.parametrize("together", [1, 2])
+@pytest.mark.parametrize(
+    ("variant", "together"),
+    [*((variant, 1) for variant in KINDS), *((variant, 2) for variant in (KINDS[1], *EVERYTHING))],
+    ids=lambda value: named(value) if isinstance(value, dict) else str(value),
+)
 def test_memory_does_not_grow_with_the_document(variant: dict[str, Any], together: int) -> None:
     model = tiny(**variant)
     held: dict[int, list[tuple[int, int, int]]] = {}
@@ -414,34 +418,44 @@ def parts_of(written: Iterator[tuple[int, int, list[int]]], count: int) -> list[
     return parts
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=named)
-@pytest.mark.parametrize("together", [1, 2, 10])
-def test_writes_what_the_slow_loop_writes(variant: dict[str, Any], together: int) -> None:
+def writer(**variant: Any) -> AwesomeBart:
+    """The first of some random models that has something to say: other parts for other segments, of other lengths."""
+    for seed in range(20):
+        model = tiny(seed, **variant)
+        model.final_logits_bias[0, END] = 1.5
+        with torch.no_grad():
+            for layer in model.model.decoder.layers:
+                layer.encoder_attn.out_proj.weight.mul_(4)
+        parts = [tokens for _, _, tokens in generate(model, documents(), **WRITING)]
+        if len({len(part) for part in parts}) > 1 and len(set(map(tuple, parts))) > 5:
+            return model
+    pytest.fail("all of them say the same")
+
+
+@pytest.mark.parametrize("variant", [*KINDS, VARIANTS[1], *EVERYTHING], ids=named)
+def test_writes_what_the_slow_loop_writes(variant: dict[str, Any]) -> None:
     """Documents side by side, cached, with the memory made once a segment: each as if alone, token by token."""
-    model = tiny(**variant)
+    model = writer(**variant)
     expected = [list(reference.write(model, text, **WRITING)) for text in documents()]
-    assert parts_of(generate(model, documents(), trunk_batch=together, **WRITING), 4) == expected
-    assert len({len(part) for parts in expected for part in parts}) > 1  # some end before others
+    for together in (1, 2, 10):
+        assert parts_of(generate(model, documents(), trunk_batch=together, **WRITING), 4) == expected
 
 
 @pytest.mark.parametrize("variant", [KINDS[1], KINDS[2]], ids=named)
 def test_what_was_written_is_read_in_the_next_segment(variant: dict[str, Any]) -> None:
-    """Another choice of the search changes the memory of the decoder, and so what the next segment is answered with."""
-    model = tiny(**variant)
-    text = document(3, 9)
-    free = parts_of(generate(model, [text], **WRITING), 1)[0]
-    held = parts_of(generate(model, [text], **WRITING | {"max_length": 4}), 1)[0]
-    encoder_only = parts_of(generate(_deaf(tiny(**variant)), [text], **WRITING), 1)[0]
-    assert free[0][:2] != [] and held[0] != free[0]
-    assert encoder_only[0] == free[0]
-    assert encoder_only[1:] != free[1:]
+    """A decoder whose memory stays as it began writes the same first part, and then something else."""
+    model = writer(**variant)
+    text = document(4, 9)
+    told = parts_of(generate(model, [text], **WRITING), 1)[0]
+    untold = parts_of(generate(_deaf(model), [text], **WRITING), 1)[0]
+    assert untold[0] == told[0]
+    assert untold[1:] != told[1:]
 
 
 def _deaf(model: AwesomeBart) -> AwesomeBart:
-    """A decoder whose memory stays as it began."""
-    start = model.model.decoder.start
-    recollect = model.model.decoder.recollect
-    model.model.decoder.recollect = lambda states: recollect(start(1))
+    decoder = model.model.decoder
+    recollect = decoder.recollect
+    decoder.recollect = lambda states: recollect(decoder.start(1))
     return model
 
 
@@ -464,6 +478,24 @@ def test_order_is_segment_by_segment() -> None:
     assert sorted(written) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (1, 3), (2, 0), (3, 0), (3, 1), (3, 2)]
 
 
+@pytest.mark.parametrize("variant", [*KINDS, *EVERYTHING], ids=named)
+def test_known_parts_are_remembered_and_not_written_again(variant: dict[str, Any]) -> None:
+    """As if there had been no interruption, wherever it came; and the search does not run for what is known."""
+    model = writer(**variant)
+    text = document(4, 2)
+    whole = list(generate(model, [text], **WRITING))
+    written: list[int] = []
+    search = model.generate
+    model.generate = lambda **inputs: (written.append(1), search(**inputs))[1]
+    for count in (0, 1, 3, 4):
+        written.clear()
+        known = [tokens for _, _, tokens in whole[:count]]
+        assert list(generate(model, [text], known=known, trunk_batch=2, **WRITING)) == whole
+        assert len(written) == 4 - count
+    with pytest.raises(ValueError, match="one document"):
+        next(generate(model, documents(), known=[[START, END]]))
+
+
 def test_document_twice_in_a_batch_is_written_twice() -> None:
     text = document(2, 1)
     written = parts_of(generate(tiny(memory="attentive"), [text, document(3, 2), text], **WRITING), 3)
@@ -474,7 +506,7 @@ def test_document_twice_in_a_batch_is_written_twice() -> None:
 @pytest.mark.parametrize("beams", [1, 3])
 def test_without_memory_it_is_bart_segment_by_segment(beams: int) -> None:
     """Se3."""
-    model = tiny(memory="none")
+    model = writer(memory="none")
     own = set(AwesomeConfig.__dataclass_fields__) - set(BartConfig.__dataclass_fields__)
     bart = BartForConditionalGeneration(BartConfig(**{name: value for name, value in TINY.items() if name not in own}))
     bart = bart.double().eval()
@@ -497,8 +529,8 @@ def riddles() -> list[DocumentInputs]:
     """The answer of segment 3 stands in segment 1, and nowhere else: all segments 2, and all segments 3, are equal.
 
     Nothing on the way helps. The first two targets are empty, so that no loss but that of segment 3 asks for the key;
-    the gradient ends one segment back, so that the first update, which has to carry the key, is never taught to. It does
-    so as it begins: half of each slot is new at every update, and what is new is a mixture of the segment.
+    the gradient ends one segment back, so that the first update, which has to carry the key, is never taught to. It
+    does so as it begins: half of each slot is new at every update, and what is new is a mixture of the segment.
     """
     return [
         DocumentInputs(
@@ -533,10 +565,10 @@ def learner(memory: str) -> AwesomeBart:
     return AwesomeBart(AwesomeConfig(**TINY | options | {"memory": memory, "memory_size": 12}))
 
 
-@pytest.mark.parametrize("memory", ["attentive", "compressive"])
+@pytest.mark.parametrize("memory", ["attentive", pytest.param("compressive", marks=pytest.mark.slow)])
 def test_answer_that_stands_only_in_segment_1_is_learned(memory: str) -> None:
     assert solved(learner(memory), 600) == len(KEYS)
 
 
 def test_without_memory_the_answer_cannot_be_known() -> None:
-    assert solved(learner("none"), 200) <= 1
+    assert solved(learner("none"), 100) <= 1  # all documents look the same where it matters: one guess fits one of them

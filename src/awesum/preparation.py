@@ -1,4 +1,4 @@
-"""From a document and its reference summary to what an AWESOME model takes: tokens of segments, targets, salient content.
+"""From a document and its reference summary to what an AWESOME model takes: segments, targets, salient content.
 
 Slow beside a training step (the sentence encoder reads the document), so that what it gives is kept on disk and each
 further epoch only reads it.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from awesum import segmentation
 from awesum.document import Segment, Sentence
 from awesum.errors import AwesumError
 from awesum.partial import write_whole
@@ -22,7 +23,7 @@ from awesum.reading.sentences import sentence_spans
 from awesum.recurrence import DocumentInputs
 from awesum.salience.choice import choose, outermost
 from awesum.salience.text import augment
-from awesum.segmentation import LOWER, UPPER, measure, segment
+from awesum.segmentation import LOWER, UPPER, measure
 from awesum.targets import assign
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Preparation:
         if not text.strip() or not any(sentence.tokens for sentence in sentences):
             raise AwesumError(f"{name} has no sentence: take it out of the data, or give it its text")
         embeddings = self.encoder.encode([text[sentence.start : sentence.end] for sentence in sentences])
-        segments = segment(sentences, embeddings, lower, upper)
+        segments = segmentation.segment(sentences, embeddings, lower, upper)
         return Divided(text, sentences, segments, self.salient(text, sentences, embeddings))
 
     @property
@@ -165,17 +166,18 @@ class Preparation:
             else:
                 pieces[-1] = (pieces[-1][0], sentence.end)
                 used += sentence.tokens
-        self.say(f"{name}: a target of {len(whole):,} tokens is split into {len(pieces)}, for a window of {self.window:,}")
+        self.say(
+            f"{name}: a target of {len(whole):,} tokens is split into {len(pieces)}, for a window of {self.window:,}"
+        )
         return [self._ids(text[start:end].strip()) for start, end in pieces]
 
     def _tokens(self, name: str, divided: Divided, segment: Segment, query: str | None) -> list[int]:
         text = divided.text[segment.start : segment.end].strip()
-        before, behind = [], []
+        before: list[int] = []
+        behind: list[int] = []
         if self.config.salient == "text":
             frame = len(self._ids(self._asked(augment("-", ["-"], ["-"]), query)))
-            before, behind = outermost(
-                divided.chosen, segment, divided.sentences, self.window - segment.tokens - frame
-            )
+            before, behind = outermost(divided.chosen, segment, divided.sentences, self.window - segment.tokens - frame)
         while True:
             content = text
             if self.config.salient == "text":
@@ -201,9 +203,9 @@ class Preparation:
         sentence = divided.text[whole.start : whole.end]
         start = whole.start + len(sentence) - len(sentence.lstrip()) + shift
         end = start + len(sentence.strip())
-        offsets = self.tokenizer(
-            asked, return_offsets_mapping=True, split_special_tokens=True, verbose=False
-        )["offset_mapping"]
+        offsets = self.tokenizer(asked, return_offsets_mapping=True, split_special_tokens=True, verbose=False)[
+            "offset_mapping"
+        ]
         inside = [at for at, (first, last) in enumerate(offsets) if first < last and first < end and last > start]
         return inside[0], inside[-1] + 1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -113,8 +114,8 @@ def generate(
     """Document, segment and tokens of each part, as soon as it is there; `options` are those of the library's generate.
 
     The memory of the decoder is fixed while a segment's beams are searched; the summary that was chosen is then read
-    once more, to be written to it. `known` are the first parts of a document that was interrupted: these are not written
-    again, only remembered.
+    once more, to be written to it. `known` are the first parts of a document that was interrupted: these are not
+    written again, only remembered.
     """
     if known and len(documents) > 1:
         raise ValueError("known parts can be given for one document only")
@@ -131,7 +132,8 @@ def generate(
                 trunk=step.trunk,
             )
             if step.number < len(known):
-                written = torch.tensor([[model.config.decoder_start_token_id, *known[step.number]]], device=model.device)
+                start = model.config.decoder_start_token_id
+                written = torch.tensor([[start, *known[step.number]]], device=model.device)
             else:
                 written = model.generate(
                     encoder_outputs=AwesomeEncoderOutput(last_hidden_state=encoded.last_hidden_state),
@@ -156,7 +158,8 @@ def _after_generation(
     if not memory.decoder:
         return replace(memory, encoder=encoded.memory)
     inputs = written[:, :-1]
-    mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < torch.tensor(lengths, device=inputs.device)[:, None]
+    ends = torch.tensor(lengths, device=inputs.device)
+    mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < ends[:, None]
     output = model(
         encoder_outputs=encoded,
         attention_mask=step.attention_mask,
@@ -235,7 +238,7 @@ class _Group:
 
     def finish(self) -> None:
         if self.top.grad is not None:
-            self.output.backward(self.top.grad)
+            torch.autograd.backward(self.output, self.top.grad)
 
 
 @dataclass(frozen=True)
@@ -268,7 +271,7 @@ def _batches(documents: Sequence[DocumentInputs], pad: int) -> list[Callable[[],
             mask[row, : len(tokens)] = 1
         return _Batch(number, there, ids, mask)
 
-    return [lambda number=number: make(number) for number in range(len(ordered[0].segments))]
+    return [partial(make, number) for number in range(len(ordered[0].segments))]
 
 
 def _groups(model: AwesomeBart, documents: Sequence[DocumentInputs], trunk_batch: int) -> Iterator[_Group]:
@@ -346,9 +349,7 @@ class _Vectors:
     def _wanted(document: DocumentInputs, segment: int) -> list[tuple[int, int, int]]:
         looked_at = {at for ats in document.salient for at in ats}
         return [
-            (at, start, end)
-            for at, (of, start, end) in enumerate(document.spans)
-            if of == segment and at in looked_at
+            (at, start, end) for at, (of, start, end) in enumerate(document.spans) if of == segment and at in looked_at
         ]
 
     def of(self, batch: _Batch) -> Salient:

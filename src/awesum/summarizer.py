@@ -150,7 +150,7 @@ class Summarizer:
         `written` are parts of an earlier, interrupted run over the same document with the same settings: they come
         first and are not written again.
         """
-        kind = Run
+        kind: type[Run] = Run
         if self.is_recurrent:
             from awesum.recurrent import RecurrentRun
 

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import BartConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import (
+    AutoModelForCausalLM,
+    BartConfig,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaForCausalLM,
+    MambaConfig,
+    MistralConfig,
+    PretrainedConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    StableLmConfig,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from awesum.errors import AwesumError
 from awesum.models import causal
 from awesum.models.causal import ChatModel, Prompt, choose_device, grouped_attention, load_tokenizer
 from tests.conftest import tiny_llama, topical_text
-from tests.reference.writing import write_alone
+from tests.reference.writing import guess, write_alone
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +63,10 @@ def test_grouped_attention_is_the_library_s(heads: int, groups: int, length: int
     module.num_key_value_groups = heads // groups
     padding = torch.ones(3, 1, length, 11, dtype=torch.bool)
     padding[0, ..., :4] = padding[2, ..., :7] = False
-    for mask in (padding, torch.randn(3, 1, length, 11), None):
+    some = torch.rand(3, 1, length, 11) < 0.6
+    some[..., 0] = True
+    by_head = torch.randn(3, heads, length, 11)
+    for mask in (padding, some, torch.randn(3, 1, length, 11), by_head, None):
         for scaling in (None, 0.3):
             ours, _ = grouped_attention(module, query, key, value, mask, scaling=scaling, is_causal=False)
             theirs, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scaling, is_causal=False)
@@ -63,17 +82,10 @@ def tokens(chat: ChatModel, prompts: list[Prompt], side_by_side: int = 8) -> lis
 
 
 @pytest.mark.parametrize("side_by_side", [1, 2, 5])
-@pytest.mark.parametrize("round_", [3, 32], ids=["short rounds", "long rounds"])
 @pytest.mark.parametrize("enough", [never, lambda text: len(text.split()) > 3], ids=["to the end", "until enough"])
 def test_prompts_side_by_side_are_written_as_each_alone(
-    side_by_side: int,
-    round_: int,
-    enough: object,
-    tiny_chat: ChatModel,
-    plain_model: LlamaForCausalLM,
-    monkeypatch: pytest.MonkeyPatch,
+    side_by_side: int, enough: object, tiny_chat: ChatModel, plain_model: LlamaForCausalLM
 ) -> None:
-    monkeypatch.setattr(causal, "ROUND", round_)
     tokenizer = tiny_chat.tokenizer
     prompts = prompts_of(tiny_chat, enough)
     slow = [write_alone(plain_model, tokenizer, prompt, causal.SHORTEST, causal.NO_REPEAT) for prompt in prompts]
@@ -83,8 +95,7 @@ def test_prompts_side_by_side_are_written_as_each_alone(
     assert len(set(texts)) == len(prompts), "prompts that all give the same would test nothing"
 
 
-def test_prompt_is_asked_for_when_there_is_room_for_it(tiny_chat: ChatModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causal, "ROUND", 4)
+def test_prompt_is_asked_for_when_there_is_room_for_it(tiny_chat: ChatModel) -> None:
     asked: list[int] = []
 
     def coming() -> Iterator[Prompt]:
@@ -95,6 +106,7 @@ def test_prompt_is_asked_for_when_there_is_room_for_it(tiny_chat: ChatModel, mon
     answers = tiny_chat.write(coming(), 2)
     next(answers)
     assert asked[:3] == [0, 1, 2], "the short second answer made room while the first was being written"
+    assert len(asked) < 5, "there was no room for the last one yet"
     assert len(list(answers)) == 4
 
 
@@ -126,6 +138,256 @@ def test_prompts_with_nothing_in_common_are_written_as_each_alone(
     ]
     slow = [write_alone(plain_model, tokenizer, prompt, causal.SHORTEST, causal.NO_REPEAT) for prompt in prompts]
     assert list(tiny_chat.write(prompts)) == [tokenizer.decode(row, skip_special_tokens=True).strip() for row in slow]
+
+
+def random_prompts(chat: ChatModel, seed: int, count: int = 9) -> list[Prompt]:
+    """Prompts of 1 to 60 tokens, some of which go round in circles, with limits of 1 to 50."""
+    chance = random.Random(seed)
+    usual = [token for token in range(len(chat.tokenizer)) if token not in chat.tokenizer.all_special_ids]
+    prompts = []
+    for _ in range(count):
+        circle = [chance.choice(usual) for _ in range(chance.choice([1, 3, 7, 60]))]
+        length = chance.randint(1, 60)
+        enough = chance.choice([never, lambda text: len(text.split()) > 4])
+        prompts.append(Prompt((circle * length)[:length], enough, chance.randint(1, 50)))
+    return prompts
+
+
+def alone(model: torch.nn.Module, chat: ChatModel, prompts: list[Prompt]) -> list[list[int]]:
+    return [write_alone(model, chat.tokenizer, prompt, causal.SHORTEST, causal.NO_REPEAT) for prompt in prompts]
+
+
+@contextmanager
+def counted(model: torch.nn.Module) -> Iterator[list[tuple[int, ...]]]:
+    """The shapes of what the whole model is given; a prompt is read by its trunk alone and does not count."""
+    shapes: list[tuple[int, ...]] = []
+
+    def note(module: torch.nn.Module, args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        shapes.append(tuple(kwargs["input_ids"].shape))
+
+    hook = model.register_forward_pre_hook(note, with_kwargs=True)
+    yield shapes
+    hook.remove()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_prompts_are_written_as_each_alone(
+    seed: int, tiny_chat: ChatModel, plain_model: LlamaForCausalLM
+) -> None:
+    prompts = random_prompts(tiny_chat, seed)
+    slow = alone(plain_model, tiny_chat, prompts)
+    for side_by_side in range(1, 6):
+        assert tokens(tiny_chat, prompts, side_by_side) == slow
+
+
+@pytest.mark.parametrize("right", [0, 1, 3, 99], ids="{} right".format)
+@pytest.mark.parametrize("side_by_side", [1, 3])
+def test_guesses_change_the_time_and_not_the_answer(
+    right: int,
+    side_by_side: int,
+    tiny_chat: ChatModel,
+    plain_model: LlamaForCausalLM,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Guesses that are right for so many tokens and wrong behind them, whatever the model and the text are."""
+    prompts = random_prompts(tiny_chat, seed=5)
+    slow = alone(plain_model, tiny_chat, prompts)
+    answers = {tuple(prompt.tokens): answer for prompt, answer in zip(prompts, slow, strict=True)}
+    assert len(answers) == len(prompts)
+
+    def oracle(self: causal._Text, most: int) -> list[int]:
+        size = next(size for size in range(len(self.tokens) + 1) if tuple(self.tokens[:size]) in answers)
+        rest = answers[tuple(self.tokens[:size])][len(self.tokens) - size :]
+        return [token if at < right else token ^ 1 for at, token in enumerate(rest)][:most]
+
+    monkeypatch.setattr(causal._Text, "guess", oracle)
+    monkeypatch.setattr(causal, "GUESSES", {9: 5})
+    with counted(tiny_chat.model) as steps:
+        assert tokens(tiny_chat, prompts, side_by_side) == slow
+    assert max(width for _, width in steps) == 6
+    if side_by_side == 1:
+        share = len(steps) / sum(map(len, slow))  # some answers are too short for many guesses
+        assert share >= 1 if right == 0 else share < {1: 0.7, 3: 0.5, 99: 0.4}[right]
+
+
+def test_answer_that_goes_round_in_circles_takes_few_steps(
+    tiny_tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that looks at nothing but the last token comes back to it sooner or later, and then nothing is new."""
+    monkeypatch.setattr(causal, "NO_REPEAT", 1000)
+    model = tiny_llama(tiny_tokenizer)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+    chat = ChatModel(model, tiny_tokenizer, "circles")
+    prompts = [Prompt(prompt.tokens, never, 120) for prompt in random_prompts(chat, seed=1, count=5)]
+    slow = alone(model, chat, prompts)
+    with counted(model) as steps:
+        assert tokens(chat, prompts, side_by_side=1) == slow
+    assert len(steps) < sum(map(len, slow)) * 2 / 3
+    assert tokens(chat, prompts, side_by_side=3) == slow
+
+
+def test_every_row_gets_as_many_guesses_as_its_company_allows(tiny_chat: ChatModel) -> None:
+    with counted(tiny_chat.model) as steps:
+        tokens(tiny_chat, random_prompts(tiny_chat, seed=2, count=24), side_by_side=12)
+    assert {rows for rows, _ in steps} >= {1, 12}
+    for rows, width in steps:
+        assert width <= 1 + next((most for up_to, most in causal.GUESSES.items() if rows <= up_to), 1)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(0, 6), st.integers(0, 40))
+def test_guess_is_what_followed_the_longest_clue_the_last_time(text: list[int], most: int, read: int) -> None:
+    fast = causal._Text(text[:read])
+    for token in text[read:]:
+        fast.add(token)
+    assert fast.tokens == text
+    assert fast.guess(most) == guess(text, causal.LONGEST_CLUE, most)
+
+
+def test_memory_does_not_grow_with_the_number_of_prompts(tiny_chat: ChatModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[tuple[int, ...]] = []
+    fill = causal._Slots.fill
+
+    def looking(self: causal._Slots, *args: object) -> None:
+        fill(self, *args)
+        kept.extend(tuple(states.shape) for layer in self.layers for states in (layer.keys, layer.values))
+
+    monkeypatch.setattr(causal._Slots, "fill", looking)
+    prompts = random_prompts(tiny_chat, seed=3, count=30)
+    longest = max(len(prompt.tokens) + prompt.limit for prompt in prompts)
+    tokens(tiny_chat, prompts, side_by_side=3)
+    assert {(rows, heads, size) for rows, heads, _, size in kept} == {(3, 2, 8)}
+    lengths = [length for _, _, length, _ in kept]
+    assert lengths == sorted(lengths)
+    assert longest <= lengths[-1] < longest + causal.GRAIN
+
+
+def test_prompt_that_is_longer_than_those_before_it_finds_room(
+    tiny_chat: ChatModel, plain_model: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(causal, "GRAIN", 1)
+    ids = tiny_chat.prompt(topical_text(12))
+    prompts = [Prompt(ids[:length], never, 9 + length % 17) for length in (2, 9, 30, 31, 60, 100, 5, 150)]
+    for side_by_side in (1, 3):
+        assert tokens(tiny_chat, prompts, side_by_side) == alone(plain_model, tiny_chat, prompts)
+
+
+def test_memory_that_holds_no_numbers_is_never_looked_at(tiny_chat: ChatModel, plain_model: LlamaForCausalLM) -> None:
+    prompts = random_prompts(tiny_chat, seed=4)
+    slow = alone(plain_model, tiny_chat, prompts)
+    torch.use_deterministic_algorithms(True)  # which fills what is asked for with NaN
+    try:
+        assert torch.empty(3).new_empty(4).isnan().all()
+        assert tokens(tiny_chat, prompts, side_by_side=4) == slow
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+TINY = {"hidden_size": 32, "num_hidden_layers": 3, "initializer_range": 0.3, "max_position_embeddings": 256}
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48}
+MIXED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+
+
+def other_chat(tokenizer: PreTrainedTokenizerFast, config: PretrainedConfig) -> ChatModel:
+    """A model of another kind with random weights."""
+    torch.manual_seed(0)
+    config = deepcopy(config)
+    config.vocab_size = len(tokenizer)
+    config.bos_token_id, config.eos_token_id = tokenizer.bos_token_id, tokenizer.eos_token_id
+    config.pad_token_id = tokenizer.pad_token_id
+    return ChatModel(AutoModelForCausalLM.from_config(config), tokenizer, "other")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        MistralConfig(**TINY, **HEADS, sliding_window=7),
+        Qwen2Config(**TINY, **HEADS, **MIXED, use_sliding_window=True, sliding_window=5),
+        Gemma3TextConfig(**TINY, **HEADS, **MIXED, head_dim=8, query_pre_attn_scalar=8, sliding_window=6),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_window_that_slides_is_kept_to(config: PretrainedConfig, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+    chat = other_chat(tiny_tokenizer, config)
+    prompts = random_prompts(chat, seed=6)
+    slow = alone(chat.model, chat, prompts)
+    for side_by_side in (1, 4):
+        with counted(chat.model) as steps:
+            assert tokens(chat, prompts, side_by_side) == slow
+        assert max(rows for rows, _ in steps) == side_by_side
+    chat.model.config.sliding_window = 1000
+    assert tokens(chat, prompts) != slow, "a window that changes nothing would test nothing"
+
+
+def test_prompt_may_fill_the_model_s_window_to_the_last_token(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
+    """A table of positions has no place for the guesses that one row has too many because another has them."""
+    chat = other_chat(tiny_tokenizer, GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.3))
+    lengths = [14, 54, 30, 56]
+    prompts = [Prompt([20 + length, 31] * (length // 2), never, 64 - length) for length in lengths]
+    with counted(chat.model) as steps:
+        fast = tokens(chat, prompts, 4)
+    assert max(steps)[0] == 4
+    assert fast == alone(chat.model, chat, prompts)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        MambaConfig(hidden_size=32, state_size=4, num_hidden_layers=2, initializer_range=0.3),
+        StableLmConfig(**TINY, **HEADS),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_model_that_cannot_take_back_or_takes_no_mask_is_run_by_the_library(
+    config: PretrainedConfig, tiny_tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(ChatModel, "_step")
+    chat = other_chat(tiny_tokenizer, config)
+    prompts = random_prompts(chat, seed=7)
+    asked: list[int] = []
+
+    def coming() -> Iterator[Prompt]:
+        for prompt in prompts:
+            asked.append(len(prompt.tokens))
+            yield prompt
+
+    answers = chat.write_tokens(coming(), 4)
+    first = next(answers)
+    assert len(asked) == 1, "one at a time, each when it is its turn"
+    assert [first, *answers] == alone(chat.model, chat, prompts)
+
+
+def test_eager_attention_is_run_by_the_library(tiny_tokenizer: PreTrainedTokenizerFast, tiny_chat: ChatModel) -> None:
+    model = tiny_llama(tiny_tokenizer)
+    model.set_attn_implementation("eager")
+    prompts = random_prompts(tiny_chat, seed=8)
+    assert tokens(ChatModel(model, tiny_tokenizer, "eager"), prompts) == tokens(tiny_chat, prompts)
+
+
+@pytest.mark.parametrize("kind", ["chunked_attention", "linear_attention", "conv"])
+def test_layer_of_another_kind_is_left_to_the_library(
+    kind: str, tiny_tokenizer: PreTrainedTokenizerFast, tiny_chat: ChatModel
+) -> None:
+    model = tiny_llama(tiny_tokenizer)
+    model.config.layer_types = ["full_attention", kind]
+    assert tiny_chat._can_step()
+    assert not ChatModel(model, tiny_tokenizer, "other")._can_step()
+
+
+def test_answer_ends_with_any_of_the_model_s_marks(
+    tiny_tokenizer: PreTrainedTokenizerFast, tiny_chat: ChatModel
+) -> None:
+    model = tiny_llama(tiny_tokenizer)
+    prompt = Prompt(tiny_chat.prompt("The crane."), never, 60)
+    whole = tokens(tiny_chat, [prompt])[0]
+    mark = whole[causal.SHORTEST + 2]
+    for ends in (mark, [tiny_tokenizer.eos_token_id, mark]):
+        model.generation_config.eos_token_id = ends
+        ended = tokens(ChatModel(model, tiny_tokenizer, "marks"), [prompt])[0]
+        assert mark not in ended
+        assert len(ended) >= causal.SHORTEST
 
 
 def test_no_run_of_tokens_is_written_twice(tiny_chat: ChatModel) -> None:

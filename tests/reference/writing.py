@@ -40,3 +40,12 @@ def would_repeat(tokens: list[int], size: int) -> set[int]:
     """The tokens that would end a run of `size` tokens that was written before."""
     runs = [tokens[at : at + size] for at in range(len(tokens) - size + 1)]
     return {run[-1] for run in runs if run[:-1] == tokens[len(tokens) - size + 1 :]}
+
+
+def guess(text: list[int], longest: int, most: int) -> list[int]:
+    """What followed the longest run at the end of `text` (of at most `longest` tokens) the last time it stood there."""
+    for size in range(min(longest, len(text)), 0, -1):
+        for at in reversed(range(len(text) - size)):
+            if text[at : at + size] == text[-size:]:
+                return text[at + size : at + size + most]
+    return []

@@ -54,9 +54,10 @@ class AttentiveMemory(nn.Module):
         some = mask.any(1)
         mask = mask | ~some[:, None]  # attention to nothing at all is not a number; its result is not used
         s = self.writing(memory, self.writing.source(hidden, mask))  # (12)
-        g = torch.sigmoid(self.g1(memory) + self.g2(s))  # (11)
+        g = torch.sigmoid(self.g1(memory) + self.g2(s)) * some[:, None, None]  # (11)
         u = torch.tanh(self.u1(memory) + self.u2(s))  # (10)
-        return torch.where(some[:, None, None], g * u + (1 - g) * memory, memory)  # (9)
+        # In mixed precision only the products are rounded; the memory, which is handed on and on, is not.
+        return torch.lerp(memory, u.to(memory.dtype), g.to(memory.dtype))  # (9): g * u + (1 - g) * memory
 
     def recall(self, state: MemoryState) -> Recollection:
         """The memory that a segment reads: what the one before it left to be written is written now."""

@@ -695,7 +695,7 @@ def load_config(name: str) -> AwesomeConfig:
 
 
 def load_recurrent(name: str) -> AwesomeBart:
-    """A model to write with: one that awesum trained as it is, a plain BART without memory, on what this machine has."""
+    """A model to write with: one that awesum trained as it is, a plain BART without memory, on what is there."""
     from awesum.models.causal import choose_device
 
     device, dtype, _ = choose_device()

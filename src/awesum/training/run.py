@@ -71,7 +71,7 @@ def train(
         label_smoothing=settings.label_smoothing,
     )
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_model(str(output))
+    trainer.save_trained()
     return output
 
 
@@ -80,7 +80,7 @@ def _writable(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".awesum-probe"
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another process of the same run may have been faster
     except OSError as error:
         raise AwesumError(f"cannot write to {folder} ({error.strerror}): give another folder as output") from error
     return folder
@@ -121,6 +121,8 @@ def _set_generation(model: AwesomeBart, settings: TrainingSettings) -> None:
 
 def _precision(settings: TrainingSettings) -> tuple[str, str]:
     if settings.precision != "auto":
+        if settings.precision == "float16" and not torch.cuda.is_available():
+            raise AwesumError("precision=float16 needs a GPU, and there is none: say float32, bfloat16 or auto")
         return settings.precision, "as asked for"
     _, dtype, reason = choose_device()
     return str(dtype).removeprefix("torch."), reason
@@ -156,5 +158,3 @@ def _arguments(settings: TrainingSettings, precision: str, evaluate: bool, quiet
         label_names=["documents"],
         **options,
     )
-
-

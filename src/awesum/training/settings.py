@@ -88,7 +88,7 @@ def read_settings(path: str | Path | None, changes: dict[str, Any]) -> TrainingS
     """The settings of a YAML file with some changed; a name that there is not is refused, with the nearest."""
     values: dict[str, Any] = {}
     if path is not None:
-        import yaml
+        import yaml  # type: ignore[import-untyped]
 
         try:
             loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
@@ -96,7 +96,8 @@ def read_settings(path: str | Path | None, changes: dict[str, Any]) -> TrainingS
             reason = getattr(error, "strerror", None) or "it is not text"
             raise AwesumError(f"cannot read {path} ({reason}): give a YAML file of settings") from error
         except yaml.YAMLError as error:
-            raise AwesumError(f"{path} is not YAML ({str(error).splitlines()[0]}): write `name: value` lines") from error
+            reason = str(error).splitlines()[0]
+            raise AwesumError(f"{path} is not YAML ({reason}): write `name: value` lines") from error
         if not isinstance(loaded, dict):
             raise AwesumError(f"{path} has no settings: write `name: value` lines")
         values = loaded

@@ -5,16 +5,18 @@ Mixed precision, schedules, logging, checkpoints, resuming and several processes
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
-from transformers import ProgressCallback, Trainer
+from safetensors import SafetensorError
+from transformers import PrinterCallback, ProgressCallback, Trainer
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from awesum.errors import AwesumError
@@ -25,7 +27,9 @@ from awesum.recurrence import DocumentInputs, train
 BUCKET = 2**25
 """Numbers of the gradient that are exchanged at a time."""
 STATE = "trainer_state.json"
-"""The file that the library writes last into a checkpoint: one without it was not finished."""
+"""The file that the library writes last into a checkpoint: one without it, or with half of it, was not finished."""
+UNSAVED = (OSError, RuntimeError, SafetensorError)
+"""What a full disk may look like: torch and safetensors wrap it in errors of their own."""
 
 
 def collate(documents: Sequence[DocumentInputs]) -> dict[str, Any]:
@@ -45,11 +49,16 @@ class AwesomeTrainer(Trainer):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, data_collator=collate, **kwargs)
-        self._how = {"trunk_batch": trunk_batch, "empty_targets": empty_targets, "label_smoothing": label_smoothing}
+        self._how: dict[str, Any] = {
+            "trunk_batch": trunk_batch,
+            "empty_targets": empty_targets,
+            "label_smoothing": label_smoothing,
+        }
         self.tokens = 0
         """Tokens of segments and targets that this process has trained on."""
         self._started = time.perf_counter()
         self.remove_callback(ProgressCallback)
+        self.remove_callback(PrinterCallback)  # which would take its place where there is no bar
         if not self.args.disable_tqdm:
             self.add_callback(Progress(self))
 
@@ -72,9 +81,7 @@ class AwesomeTrainer(Trainer):
             loss = train(bare, documents, backward, **self._how)
         if self.accelerator.sync_gradients and self.accelerator.num_processes > 1:
             self._exchange_gradients(bare)
-        self.tokens += sum(
-            sum(map(len, document.segments)) + sum(map(len, document.targets)) for document in documents
-        )
+        self.tokens += sum(sum(map(len, document.segments)) + sum(map(len, document.targets)) for document in documents)
         return loss / batches
 
     def prediction_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -94,9 +101,9 @@ class AwesomeTrainer(Trainer):
                 parameter.grad = torch.zeros_like(parameter)
             bucket.append(parameter.grad)
             if sum(gradient.numel() for gradient in bucket) >= BUCKET or number == len(parameters) - 1:
-                mean = self.accelerator.reduce(_flatten_dense_tensors(bucket), "mean")
-                for gradient, new in zip(bucket, _unflatten_dense_tensors(mean, bucket), strict=True):
-                    gradient.copy_(new)
+                mean = self.accelerator.reduce(torch.cat([gradient.flatten() for gradient in bucket]), "mean")
+                for gradient, new in zip(bucket, mean.split([gradient.numel() for gradient in bucket]), strict=True):
+                    gradient.copy_(new.view_as(gradient))
                 bucket = []
 
     def _not_finite(self, documents: Sequence[DocumentInputs]) -> str:
@@ -127,20 +134,39 @@ class AwesomeTrainer(Trainer):
         folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         try:
             super()._save_checkpoint(*args, **kwargs)
-        except (OSError, RuntimeError) as error:  # safetensors and torch wrap a full disk in errors of their own
+        except UNSAVED as error:
             shutil.rmtree(folder, ignore_errors=True)
-            last = last_checkpoint(Path(self.args.output_dir))
-            kept = f"{last} is whole" if last else "there is no earlier one"
-            raise AwesumError(
-                f"cannot save the checkpoint {folder} ({str(error).strip().splitlines()[0]}): {kept}; "
-                "make room and run the same command again"
-            ) from error
+            raise self._unsaved(f"the checkpoint {folder}", error) from error
+
+    def save_trained(self) -> None:
+        """Save the model where training has ended."""
+        try:
+            self.save_model(self.args.output_dir)
+        except UNSAVED as error:
+            raise self._unsaved(f"the trained model in {self.args.output_dir}", error) from error
+
+    def _unsaved(self, what: str, error: Exception) -> AwesumError:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        last = last_checkpoint(Path(self.args.output_dir))
+        kept = f"{last} is whole" if last else "there is no earlier one"
+        return AwesumError(f"cannot save {what} ({reason}): {kept}; make room and run the same command again")
 
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The newest checkpoint that was written to its end."""
-    whole = [path for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*") if (path / STATE).is_file()]
-    return max(whole, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+    whole = {
+        int(path.name.rpartition("-")[2]): path
+        for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
+        if path.name.rpartition("-")[2].isdecimal() and _is_whole(path)
+    }
+    return whole[max(whole)] if whole else None
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    try:
+        return isinstance(json.loads((checkpoint / STATE).read_text(encoding="utf-8")), dict)
+    except (OSError, ValueError):
+        return False
 
 
 def peak(device: torch.device) -> int:
@@ -166,7 +192,8 @@ class Progress(ProgressCallback):
             self.loss = f"{logs['loss']:.4g}"
             self._show()
         if logs and "eval_loss" in logs and self.training_bar is not None:
-            self.training_bar.write(f"step {state.global_step}: validation loss {logs['eval_loss']:.4f}")
+            note = f"step {state.global_step}: validation loss {logs['eval_loss']:.4f}"
+            self.training_bar.write(note, file=sys.stderr)
 
     def _show(self) -> None:
         if self.training_bar is not None:
