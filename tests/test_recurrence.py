@@ -140,13 +140,16 @@ def test_batched_documents_are_the_mean_of_each_alone(variant: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("variant", [*KINDS, *EVERYTHING], ids=named)
-@pytest.mark.parametrize(("layers", "together"), [([-1], 2), ([-1], 3), ([-1], 10), ("all", 2)], ids=str)
-def test_batched_trunk_learns_what_the_plain_loop_learns(variant: dict[str, Any], layers: Any, together: int) -> None:
+@pytest.mark.parametrize(("layers", "numbers"), [([-1], (2, 3, 10)), ("all", (2,))], ids=["last", "all"])
+def test_batched_trunk_learns_what_the_plain_loop_learns(
+    variant: dict[str, Any], layers: Any, numbers: tuple[int, ...]
+) -> None:
     model = tiny(**variant, memory_layers=layers)
     loss, expected = learn(model, documents())
-    batched, ours = learn(model, documents(), trunk_batch=together)
-    torch.testing.assert_close(batched, loss, rtol=1e-6, atol=0)
-    same(ours, expected)
+    for together in numbers:
+        batched, ours = learn(model, documents(), trunk_batch=together)
+        torch.testing.assert_close(batched, loss, rtol=1e-6, atol=0)
+        same(ours, expected)
 
 
 @pytest.mark.parametrize("variant", [*KINDS, *EVERYTHING], ids=named)
@@ -478,7 +481,7 @@ def test_order_is_segment_by_segment() -> None:
     assert sorted(written) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (1, 3), (2, 0), (3, 0), (3, 1), (3, 2)]
 
 
-@pytest.mark.parametrize("variant", [*KINDS, *EVERYTHING], ids=named)
+@pytest.mark.parametrize("variant", [KINDS[0], KINDS[1], EVERYTHING[1]], ids=named)
 def test_known_parts_are_remembered_and_not_written_again(variant: dict[str, Any]) -> None:
     """As if there had been no interruption, wherever it came; and the search does not run for what is known."""
     model = writer(**variant)
@@ -571,4 +574,4 @@ def test_answer_that_stands_only_in_segment_1_is_learned(memory: str) -> None:
 
 
 def test_without_memory_the_answer_cannot_be_known() -> None:
-    assert solved(learner("none"), 100) <= 1  # all documents look the same where it matters: one guess fits one of them
+    assert solved(learner("none"), 60) <= 1  # all documents look the same where it matters: one guess fits one of them

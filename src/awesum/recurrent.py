@@ -12,7 +12,7 @@ from typing import Any
 
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size
 from awesum.models.awesome import load_config
-from awesum.models.causal import choose_device
+from awesum.models.loading import choose_device
 from awesum.preparation import Divided, Preparation
 from awesum.prompting import tidy
 from awesum.recurrence import generate

@@ -122,14 +122,14 @@ class Summarizer:
         """The tokenizer of the model that writes, which is there without the model: extracting needs only this."""
         if "chat" in vars(self):
             return self.chat.tokenizer
-        from awesum.models.causal import load_tokenizer
+        from awesum.models.loading import load_tokenizer
 
         return load_tokenizer(self.model, self.folder)
 
     @cached_property
     def window(self) -> int:
         """How many tokens the model that writes can look at, which is known without the model, too."""
-        from awesum.models.causal import load_window
+        from awesum.models.loading import load_window
 
         return self.chat.window if "chat" in vars(self) else load_window(self.model, self.folder)
 

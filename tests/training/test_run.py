@@ -352,7 +352,7 @@ def full_disk(kind: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "at"), [("torch", 6), ("torch, as its writer says it", 6), ("safetensors", 2)]
+    ("kind", "at"), [("torch", 5), ("torch, as its writer says it", 6), ("safetensors", 2)]
 )  # four files of torch's in a checkpoint: arguments, optimizer, schedule, chance
 def test_full_disk_leaves_the_earlier_checkpoint(
     settings: TrainingSettings, go: Go, monkeypatch: pytest.MonkeyPatch, kind: str, at: int

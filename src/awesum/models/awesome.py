@@ -42,7 +42,7 @@ from awesum.errors import AwesumError
 from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
 from awesum.memory.attention import attend_to_both, merged, split
 from awesum.memory.compressive import Compression
-from awesum.models.loading import config_of, loading
+from awesum.models.loading import choose_device, config_of, loading
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "memory": ("none", "attentive", "compressive"),
@@ -696,8 +696,6 @@ def load_config(name: str) -> AwesomeConfig:
 
 def load_recurrent(name: str) -> AwesomeBart:
     """A model to write with: one that awesum trained as it is, a plain BART without memory, on what is there."""
-    from awesum.models.causal import choose_device
-
     device, dtype, _ = choose_device()
     return AwesomeBart.from_pretrained(name, config=load_config(name), dtype=dtype).to(device).eval()
 

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import islice
-from logging import ERROR, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from awesum.errors import AwesumError
+from awesum.models.loading import choose_device, load_tokenizer, loading, window_of
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -40,7 +39,6 @@ LONGEST_CLUE = 4
 GRAIN = 64
 """Tokens. The room for a row is a multiple of this, so that a slightly longer prompt seldom needs a larger one."""
 _SENTENCE_BEGUN = re.compile(r"[.!?؟۔।][\"'”’)\]]*\s+\S|[。！？]\S")
-_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _PLACE = "\u2063"  # an invisible character that no chat template holds: marks where the user's text goes
 
 
@@ -86,55 +84,6 @@ AttentionInterface.register("awesum_grouped", grouped_attention)
 AttentionMaskInterface.register("awesum_grouped", sdpa_mask)
 
 
-def choose_device() -> tuple[torch.device, torch.dtype, str]:
-    """Device and number format that this machine is fast with, and the reason."""
-    if torch.cuda.is_available():
-        dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-        return torch.device("cuda"), dtype, "a CUDA device is there"
-    if torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported():
-        return torch.device("cpu"), torch.bfloat16, "no GPU; the processor multiplies bfloat16 in hardware"
-    return (
-        torch.device("cpu"),
-        torch.float32,
-        "no GPU; the processor has no bfloat16 arithmetic, which would be emulated",
-    )
-
-
-def load_tokenizer(name: str, folder: Path | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model without the model."""
-    with _loading(name, folder) as (source, options):
-        return AutoTokenizer.from_pretrained(source, **options)
-
-
-def load_window(name: str, folder: Path | None = None) -> int:
-    """How many tokens a model can look at, without the model."""
-    with _loading(name, folder) as (source, options):
-        return _window(AutoConfig.from_pretrained(source, **options))
-
-
-def _window(config: PretrainedConfig) -> int:
-    return int(getattr(config.get_text_config(), "max_position_embeddings", 2048))
-
-
-@contextmanager
-def _loading(name: str, folder: Path | None) -> Iterator[tuple[str | Path, dict[str, Any]]]:
-    """Where to load from and how; what goes wrong on the way is the user's to know in one line."""
-    source = folder or (Path(name) if Path(name).is_dir() else name)
-    if isinstance(source, str) and not _HUB_NAME.fullmatch(source):
-        raise AwesumError(f"there is no folder {name}: give a model's folder, or its name on the hub such as org/model")
-    getLogger("huggingface_hub").setLevel(ERROR)  # its retries are not the user's business; that it failed is
-    try:
-        yield source, {"local_files_only": isinstance(source, Path), "trust_remote_code": False}
-    except AwesumError:
-        raise
-    except Exception as error:  # the library raises a dozen kinds here, all of them meaning "this is no such model"
-        reasons = str(error).strip().splitlines() or [type(error).__name__]
-        raise AwesumError(
-            f"cannot load the model {name!r} ({reasons[0].rstrip('.:')}): "
-            "give a folder with config.json, tokenizer and safetensors weights, or a model's name on the hub"
-        ) from error
-
-
 class ChatModel:
     """A causal language model with its chat template; `write` is the heart of it."""
 
@@ -144,7 +93,7 @@ class ChatModel:
         self.name = name
         self.reason = reason
         """Why it runs on this device in this number format."""
-        self.window = _window(model.config)
+        self.window = window_of(model.config)
         if model.config._attn_implementation == "sdpa" and model._supports_attention_backend:
             model.set_attn_implementation("awesum_grouped")
         self._kinds = _layer_kinds(model.config.get_text_config())
@@ -157,10 +106,10 @@ class ChatModel:
         Safetensors only, and no code but the library's.
         """
         device, dtype, reason = choose_device()
-        with _loading(name, folder) as (source, options):
+        with loading(name, folder) as (source, options):
             config = AutoConfig.from_pretrained(source, **options)
             if config.is_encoder_decoder:
-                raise AwesumError(f"{name} is an encoder-decoder model; --model takes a causal chat model")
+                raise AwesumError(f"{name} is an encoder-decoder model; --model takes a causal chat model or a BART")
             model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, use_safetensors=True, **options)
         return cls(model.to(device), load_tokenizer(name, folder), name, reason)
 

@@ -8,14 +8,34 @@ from contextlib import contextmanager
 from logging import ERROR, getLogger
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from awesum.errors import AwesumError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 # The library changes its own classes while it loads a model (weights are tied later, and not initialized): a model that
 # is loaded in another thread at that moment would come out without its tied weights.
 _ONE_AT_A_TIME = RLock()
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def choose_device() -> tuple[torch.device, torch.dtype, str]:
+    """Device and number format that this machine is fast with, and the reason."""
+    import torch
+
+    if torch.cuda.is_available():
+        dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+        return torch.device("cuda"), dtype, "a CUDA device is there"
+    if torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported():
+        return torch.device("cpu"), torch.bfloat16, "no GPU; the processor multiplies bfloat16 in hardware"
+    return (
+        torch.device("cpu"),
+        torch.float32,
+        "no GPU; the processor has no bfloat16 arithmetic, which would be emulated",
+    )
 
 
 @contextmanager
@@ -38,6 +58,27 @@ def loading(
         raise AwesumError(
             f"cannot load the model {name!r} ({reasons[0].rstrip('.:')}): give {kind}, or a model's name on the hub"
         ) from error
+
+
+def load_tokenizer(name: str, folder: Path | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model without the model."""
+    from transformers import AutoTokenizer
+
+    with loading(name, folder) as (source, options):
+        return AutoTokenizer.from_pretrained(source, **options)
+
+
+def load_window(name: str, folder: Path | None = None) -> int:
+    """How many tokens a model can look at, without the model."""
+    from transformers import AutoConfig
+
+    with loading(name, folder) as (source, options):
+        return window_of(AutoConfig.from_pretrained(source, **options))
+
+
+def window_of(config: PretrainedConfig) -> int:
+    """How many tokens a model with this configuration can look at."""
+    return int(getattr(config.get_text_config(), "max_position_embeddings", 2048))
 
 
 def config_of(source: str | Path, options: dict[str, Any]) -> dict[str, Any]:

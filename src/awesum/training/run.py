@@ -15,7 +15,7 @@ from awesum import datasets
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.models.awesome import AwesomeBart
-from awesum.models.causal import choose_device, load_tokenizer
+from awesum.models.loading import choose_device, load_tokenizer
 from awesum.preparation import Preparation, Prepared
 from awesum.salience.centrality import Centrality
 from awesum.training.settings import TrainingSettings
