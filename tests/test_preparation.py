@@ -290,6 +290,8 @@ def test_key_value_spans_of_a_segment_with_several_targets_are_in_its_first_pass
             sentence(divided, index) for index in divided.chosen
         }
     own = [tuple(tokens) for tokens in inputs.segments]
+    assert len(inputs.spans) == len(divided.chosen)
+    assert all(own.index(own[of]) == of for of, _, _ in inputs.spans)
     for number, ats in enumerate(inputs.salient):
         assert all(own[inputs.spans[at][0]] != own[number] for at in ats)  # nor those of another pass over itself
 

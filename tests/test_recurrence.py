@@ -462,6 +462,37 @@ def _deaf(model: AwesomeBart) -> AwesomeBart:
     return model
 
 
+@pytest.mark.parametrize("variant", [KINDS[1], KINDS[2]], ids=named)
+def test_what_is_remembered_of_parts_of_other_lengths_is_what_each_leaves_alone(variant: dict[str, Any]) -> None:
+    """Nothing of what the library puts behind a part that has ended before the others: not even one token shows."""
+    model = writer(**variant)
+    batch = documents()
+    alone = [_remembered(model, [text]) for text in batch]
+    together = _remembered(model, batch)
+    order = sorted(range(len(batch)), key=lambda place: -len(batch[place].segments))
+    for number, memories in enumerate(together):
+        for row, place in zip(range(len(memories)), order, strict=False):
+            torch.testing.assert_close(memories[row], alone[place][number][0], rtol=1e-9, atol=1e-10)
+
+
+def _remembered(model: AwesomeBart, batch: list[DocumentInputs]) -> list[torch.Tensor]:
+    """What the decoder's last layer reads in each segment, by document; what a mask hides is zero."""
+    decoder = model.model.decoder
+    seen: list[torch.Tensor] = []
+    recollect = type(decoder).recollect
+
+    def noting(states: Any) -> Any:
+        found = recollect(decoder, states)
+        last = found[max(found)]
+        seen.append(last.memory * last.mask[..., None])
+        return found
+
+    decoder.recollect = noting
+    list(generate(model, batch, **WRITING))
+    del decoder.recollect
+    return seen[::2]  # once to search, once to write down what was found
+
+
 def test_parts_arrive_before_the_next_segment_is_computed() -> None:
     model = tiny(memory="attentive")
     calls: list[int] = []
