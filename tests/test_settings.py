@@ -23,7 +23,7 @@ def test_wrong_setting_is_refused_at_once_and_in_one_line(wrong: dict[str, str],
 
 
 def test_defaults_are_a_written_summary_of_two_hundred_words() -> None:
-    assert (Settings().length, Settings().style) == ("200w", "abstract")
+    assert (Settings().length, Settings().style) == (None, "abstract")
     assert Settings().query is None
     assert Settings().max_memory is None
 
