@@ -230,8 +230,8 @@ class Run:
         if self.settings.max_memory:
             self._check_memory()  # a limit that is too low is said before minutes of work, not after
         with ThreadPoolExecutor(1) as aside:
-            # The model that writes is loaded while the document is read: that is a second less to wait for. What reading
-            # needs comes first, because models are loaded one at a time.
+            # The model that writes is loaded while the document is read: that is a second less to wait for. What
+            # reading needs comes first, because models are loaded one at a time.
             _ = self.summarizer.encoder, self.summarizer.tokenizer, self.summarizer.window
             loading = aside.submit(self._load_model) if self.settings.style == "abstract" else None
             self._read()
