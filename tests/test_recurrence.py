@@ -328,12 +328,13 @@ def test_memory_does_not_grow_with_the_document(variant: dict[str, Any], togethe
             model.zero_grad()
             assert len(kept) == 0  # nothing is left behind
     assert len(held[12]) == 12
-    # The second step is the first that has something to update, and the last has nothing behind it; those between are
-    # alike, pair by pair.
+    # The second step is the first that has something to update, and the last has nothing behind it, so that its group
+    # is another; those between are alike, pair by pair.
     short, long = held[6], held[12]
-    for at in range(2, 11):
+    for at in range(2, 12 - together):
         assert long[at][:2] == short[2 + at % 2][:2]
-    assert long[11][:2] == short[5][:2]
+    for from_end in range(1, together + 1):
+        assert long[-from_end][:2] == short[-from_end][:2]
     assert max(size for _, _, size in long) <= max(size for _, _, size in short)
 
 

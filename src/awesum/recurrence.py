@@ -1,7 +1,8 @@
 """From segment to segment: the loop that trains and the loop that generates, in memory that does not grow.
 
-Step t takes segment t of every document of the batch; documents that have ended drop out. The encoder's trunk, which no
-memory reaches, runs for several steps at once (`trunk_batch`). Knows tokens and tensors, no texts and no files.
+Step t takes segment t of every document of the batch; documents that have ended drop out. The trunk, the layers that
+no memory reaches, runs for several steps at once (`trunk_batch`): the encoder's always, the decoder's where the targets
+are known. Knows tokens and tensors, no texts and no files.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from transformers.models.bart.modeling_bart import shift_tokens_right
 
 from awesum.memory import MemoryState
-from awesum.models.awesome import AwesomeBart, AwesomeEncoderOutput, Memories, Salient
+from awesum.models.awesome import AwesomeBart, AwesomeEncoderOutput, Memories, Salient, States
 
 
 @dataclass(frozen=True)
@@ -71,35 +73,63 @@ def train(
     """
     weights = {id(document): _token_weight(document, empty_targets) / len(documents) for document in documents}
     total = torch.zeros((), device=model.device)
-    memory: Memories | None = None
+    memory = model.start(len(documents))
     for group in _groups(model, documents, trunk_batch):
-        for step in group.steps():
-            memory = _for_step(model, memory, step, group.ahead)
-            labels, scale = _labels(step, weights, empty_targets, model.device)
-            counts = bool(scale.any())
-            with torch.set_grad_enabled(counts and torch.is_grad_enabled()):
-                output = model(
+        steps = list(group.steps())
+        labels, scales = zip(*(_labels(step, weights, empty_targets, model.device) for step in steps), strict=True)
+        encoded: list[_Cut] = []
+        for step, scale in zip(steps, scales, strict=True):
+            with _grad_where(scale):
+                output = _encode(model, memory, step, group.ahead)
+            memory = replace(memory, encoder=output.memory)
+            encoded.append(_Cut(output.last_hidden_state))
+        trunk = _Cut(_decoder_trunk(model, steps, labels, [cut.above for cut in encoded]))
+        rows = _rows(steps)
+        for step, its_labels, scale, its_encoded, its_rows in zip(steps, labels, scales, encoded, rows, strict=True):
+            with _grad_where(scale):
+                answer = model(
+                    encoder_outputs=AwesomeEncoderOutput(last_hidden_state=its_encoded.above),
                     attention_mask=step.attention_mask,
-                    labels=labels,
-                    memory=memory,
-                    salient=step.salient,
-                    trunk=step.trunk,
+                    labels=its_labels,
+                    memory=replace(memory, decoder=_still_there(memory.decoder, step)),
+                    decoder_trunk=trunk.above[its_rows, : its_labels.shape[1]],
                     use_loss=False,
                 )
-                memory = output.memory
-                if counts:
-                    losses = torch.nn.functional.cross_entropy(
-                        output.logits.transpose(1, 2).float(),
-                        labels,
-                        reduction="none",
-                        label_smoothing=label_smoothing,
-                    )
-                    loss = (losses.sum(1) * scale).sum()
+                memory = replace(memory, decoder=answer.memory.decoder)
+                if scale.any():
+                    loss = _loss(answer.logits, its_labels, scale, label_smoothing)
                     backward(loss)
                     total += loss.detach()
-            del output
-        group.finish()
+            del answer
+        trunk.send_down()
+        for cut in encoded:
+            cut.send_down()
+        group.trunk.send_down()
     return total
+
+
+def _grad_where(scale: torch.Tensor) -> torch.set_grad_enabled:
+    """A step that carries no loss leaves no graph."""
+    return torch.set_grad_enabled(bool(scale.any()) and torch.is_grad_enabled())
+
+
+def _loss(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, label_smoothing: float) -> torch.Tensor:
+    losses = torch.nn.functional.cross_entropy(
+        logits.transpose(1, 2).float(), labels, reduction="none", label_smoothing=label_smoothing
+    )
+    return (losses.sum(1) * scale).sum()
+
+
+def _decoder_trunk(
+    model: AwesomeBart, steps: Sequence[Step], labels: Sequence[torch.Tensor], encoded: Sequence[torch.Tensor]
+) -> torch.Tensor:
+    """The decoder's trunk for some steps at once."""
+    config = model.config
+    return model.model.decoder.trunk(
+        shift_tokens_right(_under_each_other(labels, -100), config.pad_token_id, config.decoder_start_token_id),
+        _under_each_other(encoded),
+        _under_each_other([step.attention_mask for step in steps]),
+    )
 
 
 @torch.inference_mode()
@@ -120,17 +150,11 @@ def generate(
     if known and len(documents) > 1:
         raise ValueError("known parts can be given for one document only")
     places = _longest_first(documents)
-    memory: Memories | None = None
+    memory = model.start(len(documents))
     for group in _groups(model, documents, trunk_batch):
         for step in group.steps():
-            memory = _for_step(model, memory, step, group.ahead)
-            encoded = model.model.encoder(
-                attention_mask=step.attention_mask,
-                memory=memory.encoder,
-                ahead=memory.ahead,
-                salient=step.salient,
-                trunk=step.trunk,
-            )
+            encoded = _encode(model, memory, step, group.ahead)
+            memory = replace(memory, decoder=_still_there(memory.decoder, step))
             if step.number < len(known):
                 start = model.config.decoder_start_token_id
                 written = torch.tensor([[start, *known[step.number]]], device=model.device)
@@ -202,43 +226,64 @@ def _labels(
     return labels.to(device), torch.tensor(scale, device=device)
 
 
-def _for_step(model: AwesomeBart, memory: Memories | None, step: Step, ahead: _Ahead | None) -> Memories:
-    """The memories that a step begins with: those of the documents that are still there."""
+def _encode(model: AwesomeBart, memory: Memories, step: Step, ahead: _Ahead | None) -> AwesomeEncoderOutput:
+    """What the encoder makes of the segments of a step."""
+    return model.model.encoder(
+        attention_mask=step.attention_mask,
+        memory=_still_there(memory.encoder, step),
+        ahead=ahead.before(step.number, len(step.documents)) if ahead else None,
+        salient=step.salient,
+        trunk=step.trunk,
+    )
+
+
+def _still_there(states: States, step: Step) -> States:
+    """The states of the documents that have not ended."""
     count = len(step.documents)
-    if memory is None:
-        memory = model.start(count)
-    kept = replace(memory, ahead={})
-    if any(state.memory.shape[0] != count for states in (kept.encoder, kept.decoder) for state in states.values()):
-        kept = kept.select(torch.arange(count, device=model.device))
-    return replace(kept, ahead=ahead.before(step.number, count)) if ahead else kept
+    return {
+        layer: state
+        if state.memory.shape[0] == count
+        else state.select(torch.arange(count, device=state.memory.device))
+        for layer, state in states.items()
+    }
+
+
+class _Cut:
+    """A place where the graph is cut in two: what is above gathers its gradients there, and they go down in one piece.
+
+    So each step can be learned from as soon as it is there, and what many steps have below them in common is passed
+    back through once.
+    """
+
+    def __init__(self, below: torch.Tensor) -> None:
+        self.below = below
+        self.above = below.detach().requires_grad_(below.requires_grad)
+
+    def send_down(self) -> None:
+        if self.above.grad is not None:
+            torch.autograd.backward(self.below, self.above.grad)
 
 
 class _Group:
-    """Some steps whose trunk is computed together.
-
-    Where gradients are wanted, the steps work on a copy of the trunk's output that ends their graphs. It gathers their
-    gradients, and `finish` sends these down through the trunk: once a group, not once a step.
-    """
+    """Some steps whose trunk is computed together."""
 
     def __init__(self, model: AwesomeBart, batches: Sequence[_Batch], vectors: _Vectors | None, ahead: _Ahead | None):
         self.batches, self.ahead = batches, ahead
         self.salient = [vectors.of(batch) if vectors else None for batch in batches]
-        self.output = model.model.encoder.trunk(*_stack(batches, model), _stack_salient(self.salient))
-        self.top = self.output.detach()
-        if self.output.requires_grad:
-            self.top.requires_grad_()
+        self.trunk = _Cut(model.model.encoder.trunk(*_stack(batches, model), _stack_salient(self.salient)))
 
     def steps(self) -> Iterator[Step]:
-        first = 0
-        for batch, salient in zip(self.batches, self.salient, strict=True):
-            rows = slice(first, first + len(batch.documents))
-            first = rows.stop
-            mask = batch.mask.to(self.top.device)
-            yield Step(batch.number, batch.documents, mask, self.top[rows, : mask.shape[1]], salient)
+        trunk = self.trunk.above
+        for batch, salient, rows in zip(self.batches, self.salient, _rows(self.batches), strict=True):
+            mask = batch.mask.to(trunk.device)
+            yield Step(batch.number, batch.documents, mask, trunk[rows, : mask.shape[1]], salient)
 
-    def finish(self) -> None:
-        if self.top.grad is not None:
-            torch.autograd.backward(self.output, self.top.grad)
+
+def _rows(steps: Sequence[Step | _Batch]) -> Iterator[slice]:
+    """Where the rows of each step are when they stand under each other."""
+    first = 0
+    for step in steps:
+        yield slice(first, first := first + len(step.documents))
 
 
 @dataclass(frozen=True)
@@ -286,14 +331,9 @@ def _groups(model: AwesomeBart, documents: Sequence[DocumentInputs], trunk_batch
 
 
 def _stack(batches: Sequence[_Batch], model: AwesomeBart) -> tuple[torch.Tensor, torch.Tensor]:
-    """The rows of several steps under each other, padded to the longest."""
-    longest = max(batch.ids.shape[1] for batch in batches)
-
-    def padded(tensor: torch.Tensor, value: int) -> torch.Tensor:
-        return torch.nn.functional.pad(tensor, (0, longest - tensor.shape[1]), value=value)
-
-    ids = torch.cat([padded(batch.ids, model.config.pad_token_id) for batch in batches])
-    mask = torch.cat([padded(batch.mask, 0) for batch in batches])
+    """The tokens of several steps and their mask."""
+    ids = _under_each_other([batch.ids for batch in batches], model.config.pad_token_id)
+    mask = _under_each_other([batch.mask for batch in batches])
     return ids.to(model.device), mask.to(model.device)
 
 
@@ -301,10 +341,17 @@ def _stack_salient(parts: Sequence[Salient | None]) -> Salient | None:
     there = [part for part in parts if part is not None]
     if not there:
         return None
-    longest = max(part.mask.shape[1] for part in there)
     return Salient(
-        torch.cat([torch.nn.functional.pad(part.vectors, (0, 0, 0, longest - part.mask.shape[1])) for part in there]),
-        torch.cat([torch.nn.functional.pad(part.mask, (0, longest - part.mask.shape[1])) for part in there]),
+        _under_each_other([part.vectors for part in there]), _under_each_other([part.mask for part in there])
+    )
+
+
+def _under_each_other(tensors: Sequence[torch.Tensor], value: float = 0) -> torch.Tensor:
+    """The rows of several tensors, (B, N) or (B, N, d), padded to the longest."""
+    longest = max(tensor.shape[1] for tensor in tensors)
+    behind = (0, 0) * (tensors[0].dim() - 2)
+    return torch.cat(
+        [torch.nn.functional.pad(tensor, (*behind, 0, longest - tensor.shape[1]), value=value) for tensor in tensors]
     )
 
 

@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BartConfig, BartForConditionalGeneration, T5Config
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.models.bart.modeling_bart import shift_tokens_right
 from transformers.utils import logging as library_logging
 
 from awesum.errors import AwesumError
@@ -859,7 +860,7 @@ def test_written_summary_leaves_the_memory_that_training_leaves(kind: str) -> No
 @pytest.mark.parametrize(
     ("kind", "layers"), [("none", 2), ("attentive", 2), ("attentive", "all"), ("compressive", 1), ("compressive", [1])]
 )
-def test_batched_trunk_is_the_plain_pass(kind: str, layers: Any, salient: str) -> None:
+def test_batched_trunks_are_the_plain_pass(kind: str, layers: Any, salient: str) -> None:
     model = tiny(memory=kind, memory_layers=layers, salient=salient)
     batches = [Batch(segment) for segment in range(3)]
     longest = max(batch.ids.shape[1] for batch in batches)
@@ -871,12 +872,19 @@ def test_batched_trunk_is_the_plain_pass(kind: str, layers: Any, salient: str) -
     every = vectors[0] and Salient(torch.cat([v.vectors for v in vectors]), torch.cat([v.mask for v in vectors]))
     trunk = model.model.encoder.trunk(ids, mask, every)
     losses, gradient = [], []
-    for with_trunk in (True, False):
+    for with_trunks in (True, False):
         memory, total = None, torch.zeros((), dtype=torch.float64)
         for segment, batch in enumerate(batches):
-            own = trunk[3 * segment : 3 * segment + 3, : batch.ids.shape[1]] if with_trunk else None
-            inputs = batch.inputs if own is None else {k: v for k, v in batch.inputs.items() if k != "input_ids"}
-            output = model(**inputs, memory=memory, salient=vectors[segment], trunk=own)
+            inputs: dict[str, Any] = batch.inputs
+            if with_trunks:
+                own = trunk[3 * segment : 3 * segment + 3, : batch.ids.shape[1]]
+                states = {"memory": memory.encoder} if memory else {}
+                encoded = model.model.encoder(attention_mask=batch.mask, salient=vectors[segment], trunk=own, **states)
+                shifted = shift_tokens_right(batch.inputs["labels"], 1, model.config.decoder_start_token_id)
+                below = model.model.decoder.trunk(shifted, encoded.last_hidden_state, batch.mask)
+                inputs = {k: v for k, v in inputs.items() if k != "input_ids"}
+                inputs |= {"encoder_outputs": encoded, "decoder_trunk": below}
+            output = model(**inputs, memory=memory, salient=vectors[segment])
             memory, total = output.memory, total + output.loss
         model.zero_grad()
         total.backward()
@@ -891,7 +899,8 @@ def test_batched_trunk_is_the_plain_pass(kind: str, layers: Any, salient: str) -
 def test_trunk_ends_below_the_first_memory() -> None:
     for layers, first in ((1, 3), (2, 2), ("all", 0), ([1, 3], 1), ([-2], 2)):
         options = {"memory_layers": layers, "decoder_layers": 4}
-        assert tiny(**options).model.encoder.first == first
+        model = tiny(**options).model
+        assert (model.encoder.first, model.decoder.first) == (first, first)
     assert tiny(memory="none").model.encoder.first == 4
 
 

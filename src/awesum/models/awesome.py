@@ -25,7 +25,11 @@ from transformers import (
     EncoderDecoderCache,
 )
 from transformers import initialization as init
-from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqLMOutput,
+)
 from transformers.models.bart.modeling_bart import (
     BartAttention,
     BartDecoder,
@@ -35,6 +39,7 @@ from transformers.models.bart.modeling_bart import (
     BartModel,
     BartPreTrainedModel,
     create_bidirectional_mask,
+    create_causal_mask,
     shift_tokens_right,
 )
 
@@ -506,14 +511,46 @@ def _after(
 
 
 class AwesomeDecoder(AwesomePreTrainedModel, BartDecoder):
-    """BART's decoder, whose loop hands `given` down to the layers."""
+    """BART's decoder, whose loop hands `given` down to the layers; to learn, it can be run in two parts."""
 
     def __init__(self, config: AwesomeConfig) -> None:
         super().__init__(config)
         layers = [AwesomeDecoderLayer(config, index) for index in range(config.decoder_layers)]
         self.layers: Any = nn.ModuleList(layers)  # torch's lists do not say of what
         self.remembering = memory_layers(config.memory_layers, config.decoder_layers) if config.memory != "none" else ()
+        self.first = min(self.remembering, default=config.decoder_layers)
+        """The first layer with a memory."""
         self.post_init()
+
+    def trunk(self, input_ids: torch.Tensor, encoded: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """The hidden states below the first memory, for any number of segments at once: (B, N, d).
+
+        `encoded` is what the encoder made of the segments, `attention_mask` which of it is no padding. The tokens are
+        known, all of them, as they are while one learns; padding behind them is seen by none of them.
+        """
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+        embedded = self.embed_tokens(input_ids)
+        hidden = self.layernorm_embedding(embedded + self.embed_positions(input_ids, position_ids=positions))
+        hidden = nn.functional.dropout(hidden, p=self.dropout, training=self.training)
+        return self._through(self.layers[: self.first], hidden, encoded, attention_mask, Pass())
+
+    def top(
+        self, trunk: torch.Tensor, encoded: torch.Tensor, attention_mask: torch.Tensor | None, given: Pass
+    ) -> torch.Tensor:
+        """The hidden states of one segment of each document, from what `trunk` gave for it."""
+        return self._through(self.layers[self.first :], trunk, encoded, attention_mask, given)
+
+    def _through(
+        self, layers: Any, hidden: torch.Tensor, encoded: torch.Tensor, mask: torch.Tensor | None, given: Pass
+    ) -> torch.Tensor:
+        order = create_causal_mask(self.config, inputs_embeds=hidden, attention_mask=None, past_key_values=None)
+        visible = create_bidirectional_mask(
+            self.config, inputs_embeds=hidden, attention_mask=mask, encoder_hidden_states=encoded
+        )
+        for layer in layers:
+            if not (self.training and self.layerdrop and torch.rand([]) < self.layerdrop):
+                hidden = layer(hidden, order, encoded, encoder_attention_mask=visible, use_cache=False, given=given)
+        return hidden
 
     def start(self, documents: int) -> dict[int, MemoryState]:
         """The states before the first segment."""
@@ -618,14 +655,15 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
         memory: Memories | None = None,
         decoder_memory: Mapping[int, Recollection] | None = None,
         salient: Salient | None = None,
-        trunk: torch.Tensor | None = None,
+        decoder_trunk: torch.Tensor | None = None,
         use_loss: bool = True,
         **kwargs: Any,
     ) -> AwesomeOutput:
         """One segment of each document: the memories before it in, its logits and the memories after it out.
 
         `decoder_memory`, what the decoder reads, is given while text is generated: it is made once a segment.
-        `use_loss=False` leaves the loss to the caller, who may want to weigh it.
+        `decoder_trunk` is what the decoder's `trunk` gave for it, if it has been asked already. `use_loss=False` leaves
+        the loss to the caller, who may want to weigh it.
         """
         if labels is not None:
             use_cache = False
@@ -644,23 +682,26 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
                 memory=memory.encoder if memory else None,
                 ahead=memory.ahead if memory else None,
                 salient=salient,
-                trunk=trunk,
             )
         before = memory.decoder if memory else {}
         if decoder_memory is None:
             before = before or self.model.decoder.start(decoder_input_ids.shape[0])
             decoder_memory = self.model.decoder.recollect(before)
         given = Pass(decoder_memory)
-        outputs = self.model.decoder(
-            input_ids=decoder_input_ids,
-            attention_mask=decoder_attention_mask,
-            encoder_hidden_states=encoder_outputs[0],
-            encoder_attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            given=given,
-            **kwargs,
-        )
+        if decoder_trunk is not None:
+            top = self.model.decoder.top(decoder_trunk, encoder_outputs[0], attention_mask, given)
+            outputs = BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=top)
+        else:
+            outputs = self.model.decoder(
+                input_ids=decoder_input_ids,
+                attention_mask=decoder_attention_mask,
+                encoder_hidden_states=encoder_outputs[0],
+                encoder_attention_mask=attention_mask,
+                past_key_values=past_key_values,
+                use_cache=use_cache,
+                given=given,
+                **kwargs,
+            )
         logits = self.lm_head(outputs[0]) + self.final_logits_bias
         loss = None
         if labels is not None and use_loss:
