@@ -40,7 +40,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@$(PIP) -e '.[dev,benchmarks]'
+	@$(PIP) -e '.[dev,data,benchmarks]'
 	@touch $@
 
 benchmarks: install-dev

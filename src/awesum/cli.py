@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,12 @@ examples:
   awesum summarize book.epub --style extract --length 40s the most salient sentences, verbatim, in seconds
   awesum summarize reports/ -o summaries/                 one summary a file; run again, it goes on where it stopped
   cat notes.md | awesum summarize - --json | jq .parts
+"""
+
+_STATS_EXAMPLES = """\
+examples:
+  awesum data stats govreport/                            counts and average lengths of a folder's splits
+  awesum data stats qmsum --split validation --json       the same of a public dataset, read from the hub
 """
 
 _TRAIN_EXAMPLES = """\
@@ -90,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", metavar="FILE|FOLDER", help="write there instead of to stdout")
     add("--quiet", action="store_true", help="no progress and no closing figures")
     _add_train(verbs)
+    _add_data(verbs)
     return parser
 
 
@@ -115,10 +123,45 @@ def _add_train(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     train.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
+def _add_data(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    data = verbs.add_parser(
+        "data",
+        help="look at documents with reference summaries",
+        description="Datasets: a folder with train.jsonl, validation.jsonl, test.jsonl (or .jsonl.zst, .jsonl.gz), or "
+        "one of govreport, qmsum, summscreen, arxiv, booksum, read from the hub.",
+    )
+    _add_data_stats(data.add_subparsers(required=True, metavar="COMMAND"))
+
+
+def _add_data_stats(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    stats = verbs.add_parser(
+        "stats",
+        help="count documents and words, beside the paper's figures",
+        description="Counts and average lengths. A row that is no example is said with its line, skipped and counted.",
+        epilog=_STATS_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    stats.set_defaults(run=_data_stats)
+    stats.add_argument("source", metavar="NAME_OR_FOLDER", help="a folder, a file, or the name of a public dataset")
+    stats.add_argument("--split", nargs="+", default=[], metavar="SPLIT", help="train, validation, test (default: all)")
+    stats.add_argument("--json", action="store_true", help="as JSON")
+    stats.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _data_stats(options: argparse.Namespace) -> int:
+    from awesum.datasets.stats import measure
+
+    statistics = measure(options.source, options.split, quiet=options.quiet)
+    print(json.dumps(statistics.as_dict(), indent=1) if options.json else statistics.table())
+    return 0
+
+
 def _train(options: argparse.Namespace) -> int:
     names = {field.name for field in fields(TrainingSettings)}
     settings = read_settings(options.config, {name: value for name, value in vars(options).items() if name in names})
-    if Path(settings.model).is_dir():
+    from awesum.datasets import is_public
+
+    if Path(settings.model).is_dir() and not is_public(settings.data):
         os.environ["HF_HUB_OFFLINE"] = "1"
     from transformers.utils import logging
 

@@ -87,11 +87,10 @@ def _writable(folder: Path) -> Path:
 
 
 def _validation(settings: TrainingSettings) -> datasets.Examples | None:
-    """The validation split, if the folder has one."""
-    folder = Path(settings.data).expanduser()
-    if not folder.is_dir() or not any((folder / f"validation{suffix}").exists() for suffix in datasets.SUFFIXES):
+    """The validation split, if there is one."""
+    if Path(settings.data).expanduser().is_file() or "validation" not in datasets.splits(settings.data):
         return None
-    return datasets.load(folder, "validation")[: settings.validation_documents]
+    return datasets.load(settings.data, "validation")[: settings.validation_documents]
 
 
 def _same_equipment(checkpoint: Path, settings: TrainingSettings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import subprocess
@@ -13,59 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from awesum.datasets import Example, load, parse
-from awesum.errors import AwesumError
-
-ROWS = [{"id": f"r{number}", "document": f"Document {number}. 国会", "summary": f"S {number}."} for number in range(7)]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-def plain(rows: list[Any]) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-
-
-def zstd(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor().compress(data)
-
-
-def long_zstd(data: bytes) -> bytes:
-    """With the window of `zstd --long=27`, streamed, so that the size of the content is not written down."""
-    parameters = zstandard.ZstdCompressionParameters(window_log=27, write_content_size=False)
-    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-    return compressor.compress(data) + compressor.flush()
-
-
-def written(folder: Path, name: str, data: bytes) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_bytes(data)
-    return folder
-
-
-def refusal(call: Callable[[], object]) -> str:
-    with pytest.raises(AwesumError) as error:
-        call()
-    message = str(error.value)
-    assert "\n" not in message
-    return message
-
-
-FORMS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "plain": ("train.jsonl", bytes),
-    "zstd": ("train.jsonl.zst", zstd),
-    "zstd with a long window": ("train.jsonl.zst", long_zstd),
-    "zstd of two frames": ("train.jsonl.zst", lambda data: zstd(data[:100]) + zstd(data[100:])),
-    "gzip": ("train.jsonl.gz", gzip.compress),
-    "gzip of two members": ("train.jsonl.gz", lambda data: gzip.compress(data[:100]) + gzip.compress(data[100:])),
-}
+from tests.datasets.forms import DAMAGED, FORMS, ROWS, plain, refusal, written, zstd
 
 
 @pytest.mark.parametrize(("name", "form"), FORMS.values(), ids=FORMS)
@@ -225,18 +176,7 @@ def test_file_without_a_row_is_refused(data: bytes, tmp_path: Path) -> None:
     assert f"{folder / 'train.jsonl'} is empty" in refusal(lambda: load(folder, "train"))
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("train.jsonl.zst", zstd(plain(ROWS))[:-20]),
-        ("train.jsonl.zst", zstd(plain(ROWS))[:3]),
-        ("train.jsonl.zst", plain(ROWS)),
-        ("train.jsonl.zst", zstd(plain(ROWS)) + b"garbage"),
-        ("train.jsonl.gz", gzip.compress(plain(ROWS))[:-20]),
-        ("train.jsonl.gz", gzip.compress(plain(ROWS))[:-5] + b"wrong"),
-        ("train.jsonl.gz", plain(ROWS)),
-    ],
-)
+@pytest.mark.parametrize(("name", "data"), DAMAGED)
 def test_damaged_file_is_refused_and_leaves_nothing_in_the_cache(
     name: str, data: bytes, tmp_path: Path, cache: Path
 ) -> None:
@@ -279,6 +219,8 @@ def test_file_that_has_gone_is_refused(tmp_path: Path) -> None:
     assert refusal(lambda: examples[0]).startswith(f"cannot read {folder / 'train.jsonl'} (")
 
 
-def test_importing_does_not_wait_for_the_decompressor() -> None:
-    code = "import sys, awesum.datasets; sys.exit('zstandard' in sys.modules or 'torch' in sys.modules)"
+def test_importing_does_not_wait_for_the_decompressor_or_the_hub() -> None:
+    code = (
+        "import sys, awesum.datasets; sys.exit(bool({'zstandard', 'torch', 'datasets', 'pyarrow'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

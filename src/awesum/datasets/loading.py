@@ -1,0 +1,145 @@
+"""A split whose rows can be asked for in any order, as training does.
+
+Only where the rows begin is kept in memory. What cannot be read in any order, a compressed file or a dataset of the
+hub, is first written to the cache as plain lines, once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import overload
+
+from awesum.datasets.dataset import Dataset
+from awesum.datasets.files import decompressed, empty, is_compressed, unreadable
+from awesum.datasets.rows import Example, parse
+from awesum.datasets.sources import find
+from awesum.datasets.stream import examples
+from awesum.errors import AwesumError
+from awesum.weights import cache_folder, sha256
+
+
+class Examples(Sequence[Example]):
+    """The rows of a file, read when they are asked for. A slice is again `Examples`."""
+
+    def __init__(self, path: Path, rows: Path, offsets: array[int], lines: array[int]) -> None:
+        self.path = path
+        """The file as the user knows it; `rows` is where its lines can be read, elsewhere if it is compressed."""
+        self._rows = rows
+        self._offsets = offsets
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> Examples: ...
+    def __getitem__(self, index: int | slice) -> Example | Examples:
+        if isinstance(index, slice):
+            return Examples(self.path, self._rows, self._offsets[index], self._lines[index])
+        offset, line = self._offsets[index], self._lines[index]
+        try:
+            # Opened each time: nothing is left open, and worker processes do not share a position.
+            with self._rows.open("rb") as file:
+                file.seek(offset)
+                row = file.readline()
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        return parse(row, str(self.path), line)
+
+
+def load(source: str | Path, split: str) -> Examples:
+    """A split of the dataset in the folder `source`; or, if `source` is a file, that file, whichever split it is.
+
+    If it is neither, but the name of a public dataset, that one: fetched once, and of its rows those that are examples.
+    Otherwise a bad row is refused when it is asked for.
+    """
+    found = find(source, split)
+    if isinstance(found, Dataset):
+        path, rows = Path(f"{found.name}-{split}.jsonl"), _fetched(found, split)
+    else:
+        path, rows = found, _plain(found)
+    try:
+        offsets, lines = _index(rows)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if not offsets:
+        raise empty(path)
+    return Examples(path, rows, offsets, lines)
+
+
+def _index(rows: Path) -> tuple[array[int], array[int]]:
+    """Where each row begins, and its line number. Lines end at a newline and nothing else; blank ones are no rows."""
+    offsets, lines = array("q"), array("q")
+    offset = 0
+    with rows.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.isspace():
+                offsets.append(offset)
+                lines.append(number)
+            offset += len(line)
+    return offsets, lines
+
+
+def _plain(path: Path) -> Path:
+    """The file itself, or its rows as a plain one in the cache, where they can be read in any order.
+
+    That is named by the hash of what it was made from, so that it is made once and never stands for another file.
+    """
+    if not is_compressed(path):
+        return path
+    try:
+        rows = cache_folder() / "datasets" / f"{sha256(path)[:32]}.jsonl"
+        if not rows.is_file():
+            print(f"awesum: decompressing {path}, once ...", file=sys.stderr, flush=True)
+            with path.open("rb") as compressed:
+                _write(rows, decompressed(compressed, path), f"decompress {path}")
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return rows
+
+
+def _fetched(dataset: Dataset, split: str) -> Path:
+    """The rows of a public dataset as a plain file in the cache, named by where on the hub they came from."""
+    origin = [dataset.repository, dataset.configuration, dataset.folder, dataset.revision, split]
+    digest = hashlib.sha256(json.dumps(origin).encode()).hexdigest()[:12]
+    rows = cache_folder() / "datasets" / f"{dataset.name}-{split}-{digest}.jsonl"
+    if not rows.is_file():
+        print(
+            f"awesum: fetching {dataset.name} ({split}) from the hub to {rows}, once ...", file=sys.stderr, flush=True
+        )
+        _write(rows, _lines_of(dataset, split), f"fetch {dataset.name} ({split})")
+    return rows
+
+
+def _lines_of(dataset: Dataset, split: str) -> Iterator[bytes]:
+    stream = examples(dataset.name, split)
+    for example in stream:
+        yield json.dumps(asdict(example), ensure_ascii=False).encode() + b"\n"
+    if stream.skipped:
+        print(f"awesum: {dataset.name} ({split}): skipped {stream.skipped_in_words()}", file=sys.stderr, flush=True)
+
+
+def _write(rows: Path, pieces: Iterable[bytes], what: str) -> None:
+    """Written aside and then moved, so that half of a file is never taken for the whole."""
+    try:
+        rows.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=rows.parent, prefix="writing-") as aside:
+            written = Path(aside) / rows.name
+            with written.open("wb") as file:
+                for piece in pieces:
+                    file.write(piece)
+            written.replace(rows)
+    except OSError as error:
+        raise AwesumError(
+            f"cannot {what} to {rows.parent} ({error.strerror or error}): "
+            "make room there, or set AWESUM_CACHE to another folder"
+        ) from error
