@@ -35,6 +35,12 @@ examples:
   awesum data stats qmsum --split validation --json       the same of a public dataset, read from the hub
 """
 
+_PREPARE_EXAMPLES = """\
+examples:
+  awesum data prepare govreport/ --out prepared/          all splits; run again, it goes on where it stopped
+  awesum data prepare qmsum --out prepared/ --split train --tokenizer facebook/bart-large
+"""
+
 _TRAIN_EXAMPLES = """\
 examples:
   awesum train configs/govreport.yaml --data govreport/ --output model/     the paper's recipe and its full model
@@ -126,11 +132,13 @@ def _add_train(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def _add_data(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     data = verbs.add_parser(
         "data",
-        help="look at documents with reference summaries",
+        help="look at documents with reference summaries, and prepare them",
         description="Datasets: a folder with train.jsonl, validation.jsonl, test.jsonl (or .jsonl.zst, .jsonl.gz), or "
         "one of govreport, qmsum, summscreen, arxiv, booksum, read from the hub.",
     )
-    _add_data_stats(data.add_subparsers(required=True, metavar="COMMAND"))
+    data_verbs = data.add_subparsers(required=True, metavar="COMMAND")
+    _add_data_stats(data_verbs)
+    _add_data_prepare(data_verbs)
 
 
 def _add_data_stats(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -146,6 +154,47 @@ def _add_data_stats(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) 
     stats.add_argument("--split", nargs="+", default=[], metavar="SPLIT", help="train, validation, test (default: all)")
     stats.add_argument("--json", action="store_true", help="as JSON")
     stats.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _add_data_prepare(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    prepare = verbs.add_parser(
+        "prepare",
+        help="make all that training needs to know of each document, once",
+        description="Sentences, segments, targets, oracle labels and sentence embeddings of each document, as Parquet. "
+        "What is there already, of the same rows and settings, is not made again; other settings get another folder.",
+        epilog=_PREPARE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    prepare.set_defaults(run=_data_prepare)
+    add = prepare.add_argument
+    add("source", metavar="NAME_OR_FOLDER", help="a folder, a file, or the name of a public dataset")
+    add("--out", required=True, metavar="FOLDER", help="where to write; the files go into a folder of it")
+    add("--split", nargs="+", default=[], metavar="SPLIT", help="train, validation, test (default: all)")
+    add("--tokenizer", default=SMOLLM2, metavar="NAME_OR_PATH",
+        help="measures segments: the embedded %(default)s (default), a folder, or a name on the hub")  # fmt: skip
+    add("--documents", type=int, metavar="N", help="only the first N of each split (default: all)")
+    add("--processes", type=int, metavar="N", help="how many work at once (default: one for each core)")
+    add("--quiet", action="store_true", help="no progress bar")
+
+
+def _data_prepare(options: argparse.Namespace) -> int:
+    from awesum.datasets import is_public
+
+    if (options.tokenizer == SMOLLM2 or Path(options.tokenizer).is_dir()) and not is_public(options.source):
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    from awesum.datasets.prepare import prepare
+
+    preparations = prepare(
+        options.source,
+        options.out,
+        options.split,
+        tokenizer=options.tokenizer,
+        documents=options.documents,
+        processes=options.processes,
+        quiet=options.quiet,
+    )
+    print(preparations)
+    return 0
 
 
 def _data_stats(options: argparse.Namespace) -> int:

@@ -68,11 +68,11 @@ class PartialSummary:
         self.path.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that it is either the old one or the new one, never half of it."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        aside.write_text(text, encoding="utf-8")
+        aside.write_bytes(content.encode() if isinstance(content, str) else content)
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)

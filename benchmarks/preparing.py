@@ -1,0 +1,124 @@
+"""How fast documents are prepared, and that reading datasets takes memory that does not grow with them.
+
+Time: `awesum data prepare` on all cores, from its start to its last shard, against a plain loop that makes the same but
+embeds one sentence at a time, in this process with as many threads as torch likes. The loop reads the first tenth of
+the documents, and both are compared by the sentence (`--whole`: all of them).
+Memory (`--memory`): the peak of a process that streams rows and prepared documents, 1,000 of each against 50.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from awesum import datasets
+from awesum.datasets.prepared import prepared
+from awesum.footprint import peak_memory
+from benchmarks import report
+
+if TYPE_CHECKING:
+    from awesum.datasets.prepare import Maker
+
+DATA = Path(__file__).parent.parent.parent / "shared" / "data"
+SPLIT = "train"
+FEW, MANY = 50, 1_000
+
+
+def one_at_a_time() -> Maker:
+    """What prepares documents, with an encoder that is given one sentence after the other."""
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from awesum.datasets.prepare import Maker
+    from awesum.embedding import SentenceEncoder
+    from awesum.models.loading import load_tokenizer
+    from awesum.settings import SMOLLM2
+    from awesum.weights import minilm_folder, smollm2_folder
+
+    class OneAtATime(SentenceEncoder):
+        def encode(self, texts: Sequence[str], progress: object = None) -> NDArray[np.float32]:
+            return np.concatenate([super(OneAtATime, self).encode([text]) for text in texts])
+
+    return Maker(load_tokenizer(SMOLLM2, smollm2_folder()), OneAtATime.load(minilm_folder()))
+
+
+def compare_time(data: Path, documents: int, whole: bool) -> bool:
+    """Print how many times as fast as the plain loop the command is."""
+    from awesum.datasets.prepare import prepare
+
+    with tempfile.TemporaryDirectory() as out:
+        started = time.perf_counter()
+        preparations = prepare(data, out, [SPLIT], documents=documents, quiet=True)
+        ours = time.perf_counter() - started
+        sentences = preparations.splits[0].sentences
+        print(preparations.splits[0])
+    looped = documents if whole else -(-documents // 10)
+    make = one_at_a_time()
+    started = time.perf_counter()
+    read = sum(len(make(example).sentences) for example in islice(datasets.examples(data, SPLIT), looped))
+    plain = time.perf_counter() - started
+    print(f"{documents} documents, {sentences:,} sentences: {ours:.1f} s, {1000 * ours / sentences:.2f} ms a sentence")
+    print(f"plain loop, {looped} documents, {read:,} sentences: {plain:.1f} s, {1000 * plain / read:.2f} ms a sentence")
+    how = "" if whole else f", by the sentence, the loop on the first {looped} documents only"
+    ratio = (plain / read) / (ours / sentences)
+    return report(f"preparing {documents} documents against one sentence at a time{how}", ratio, 3, " times", False)
+
+
+def stream(data: Path, folder: Path, documents: int) -> None:
+    """Read rows and prepared documents to the end; print the peak memory."""
+    for example, document in islice(
+        zip(datasets.examples(data, SPLIT), prepared(folder, SPLIT), strict=False), documents
+    ):
+        assert example.id == document.id
+        assert len(document.embeddings) == len(document.sentences)
+    print(json.dumps(peak_memory()))
+
+
+def compare_memory(data: Path, folder: Path) -> bool:
+    """Print how much more memory many documents take than few, each in a process of its own."""
+    there = len(prepared(folder, SPLIT))
+    if there < MANY:
+        raise SystemExit(f"{folder} has {there} documents: prepare {MANY:,} of the split {SPLIT}")
+    peaks = []
+    for documents in (FEW, MANY):
+        command = [sys.executable, "-m", "benchmarks.preparing", "--data", str(data), "--prepared", str(folder)]
+        command += ["--stream", str(documents)]
+        peaks.append(int(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)))
+        print(f"{documents:,} documents: {peaks[-1] / 1e6:,.0f} MB")
+    return report(f"peak memory of streaming, {MANY:,} documents against {FEW}", peaks[1] / peaks[0], 1.2)
+
+
+def main() -> int:
+    """Print one of the two figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA / "govreport", help="reports (%(default)s)")
+    parser.add_argument("--documents", type=int, default=100, help="to prepare (%(default)s)")
+    parser.add_argument("--whole", action="store_true", help="the plain loop reads all of them")
+    parser.add_argument("--memory", action="store_true", help="compare memory instead of time")
+    parser.add_argument("--prepared", type=Path, help=f"where {MANY:,} documents are prepared (made if not given)")
+    parser.add_argument("--stream", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.stream:
+        stream(options.data, options.prepared, options.stream)
+        return 0
+    if not options.memory:
+        return 0 if compare_time(options.data, options.documents, options.whole) else 1
+    if options.prepared:
+        return 0 if compare_memory(options.data, options.prepared) else 1
+    from awesum.datasets.prepare import prepare
+
+    with tempfile.TemporaryDirectory() as out:
+        prepare(options.data, out, [SPLIT], documents=MANY)
+        return 0 if compare_memory(options.data, Path(out)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

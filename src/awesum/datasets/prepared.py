@@ -1,0 +1,114 @@
+"""What `awesum data prepare` has made, read back: one shard after the other, so that memory does not grow with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from awesum.datasets import shards
+from awesum.datasets.shards import SIZE, PreparedDocument
+from awesum.errors import AwesumError
+
+__all__ = ["PreparedDocument", "PreparedSplit", "prepared"]
+
+SETTINGS = "settings.json"
+"""In each folder of prepared documents: how they were made."""
+
+
+def shard_path(folder: Path, split: str, number: int) -> Path:
+    """The file of a shard."""
+    return folder / f"{split}-{number:05d}.parquet"
+
+
+def finished_path(folder: Path, split: str) -> Path:
+    """The file that is there when all shards of a split are: it says how many documents they hold."""
+    return folder / f"{split}.json"
+
+
+def prepared(folder: str | Path, split: str) -> PreparedSplit:
+    """The documents of a split, to be iterated over; no shard is opened before that.
+
+    `folder` is what was given as `--out`, or one of the folders in it if there are several.
+    """
+    shards.require()
+    found = _find(Path(folder).expanduser())
+    path = finished_path(found, split)
+    if not path.is_file():
+        if any(found.glob(f"{split}-*.parquet")):
+            raise AwesumError(
+                f"the split {split!r} in {found} is not finished: run the same `awesum data prepare` again, "
+                "which goes on where it stopped"
+            )
+        there = ", ".join(sorted(path.stem for path in found.glob("*.json") if path.name != SETTINGS)) or "none"
+        raise AwesumError(f"{found} has no split {split!r} (it has {there}): prepare it with --split {split}")
+    result = PreparedSplit(found, split, _documents(path))
+    for number in range(result.shards):
+        if not (shard := shard_path(found, split, number)).is_file():
+            raise AwesumError(f"{shard} is missing: run the same `awesum data prepare` again, which makes it")
+    return result
+
+
+class PreparedSplit(Iterable[PreparedDocument]):
+    """The documents of a split, in the order of their dataset. Iterating again reads again."""
+
+    def __init__(self, folder: Path, split: str, documents: int) -> None:
+        self.folder = folder
+        self.split = split
+        self._documents = documents
+
+    @property
+    def shards(self) -> int:
+        """How many files hold them."""
+        return -(-self._documents // SIZE)
+
+    def __len__(self) -> int:
+        return self._documents
+
+    def __iter__(self) -> Iterator[PreparedDocument]:
+        for number in range(self.shards):
+            path = shard_path(self.folder, self.split, number)
+            wanted = min(SIZE, self._documents - number * SIZE)
+            documents = shards.read(path).documents
+            if len(documents) < wanted:
+                raise AwesumError(
+                    f"{path} has {len(documents)} documents instead of {wanted}: "
+                    "run the same `awesum data prepare` again, which makes it anew"
+                )
+            yield from islice(documents, wanted)
+
+
+def _find(folder: Path) -> Path:
+    """The folder of one preparation, given itself or the one that it alone is in."""
+    if (folder / SETTINGS).is_file():
+        return folder
+    there = sorted(path.parent for path in folder.glob(f"*/{SETTINGS}"))
+    if not there:
+        raise AwesumError(
+            f"{folder} holds no prepared documents: make them with `awesum data prepare NAME --out FOLDER`"
+        )
+    if len(there) > 1:
+        named = ", ".join(f"{path.name} ({_in_words(path)})" for path in there)
+        raise AwesumError(f"{folder} holds several preparations: give the folder of one, {named}")
+    return there[0]
+
+
+def _in_words(folder: Path) -> str:
+    """What sets a preparation apart from others."""
+    try:
+        settings: dict[str, Any] = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        return f"{settings['dataset']}, tokenizer {settings['tokenizer']['name']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "damaged"
+
+
+def _documents(path: Path) -> int:
+    try:
+        documents = json.loads(path.read_text(encoding="utf-8"))["documents"]
+        if isinstance(documents, int):
+            return documents
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise AwesumError(f"{path} is damaged: run the same `awesum data prepare` again, which makes it anew")

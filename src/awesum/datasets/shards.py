@@ -1,0 +1,151 @@
+"""A shard: some prepared documents in one Parquet file, which remembers what it was made of.
+
+A row is a document. Of the sentences, segments and oracle there are lists of whole numbers; the embeddings are one list
+of half-precision numbers, sentence after sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from awesum.errors import AwesumError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SIZE = 16
+"""Documents of a shard; the last one of a split may have fewer."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PreparedDocument:
+    """An example with all that can be known of it before training."""
+
+    id: str
+    document: str
+    summary: str
+    query: str | None
+    sentences: list[tuple[int, int]]
+    """Where each begins and ends in `document`, in characters. They tile it."""
+    tokens: list[int]
+    """The length of each sentence, by the tokenizer that it was prepared with."""
+    segments: list[tuple[int, int]]
+    """The first sentence of each and the one behind its last."""
+    targets: list[str]
+    """What of the summary each segment has to write."""
+    coverage: float | None
+    """Of the summary's distinct words (ROUGE's stems) the share that stands in a segment that has to write them;
+    nothing if it has no such words."""
+    oracle: list[int]
+    """The sentences that come nearest to the summary, in the order of the document."""
+    embeddings: NDArray[np.float16]
+    """(N, d): a unit vector for each sentence."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What one file holds."""
+
+    documents: list[PreparedDocument]
+    digests: list[str]
+    """Of the example that each document was made of."""
+
+
+def require() -> Any:
+    """The library, or how to get it."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise AwesumError(
+            "prepared documents are kept as Parquet by the library `pyarrow`, which is not installed: "
+            "run `pip install 'awesum[data]'`"
+        ) from error
+    return pyarrow
+
+
+def to_bytes(documents: Sequence[PreparedDocument], digests: Sequence[str]) -> bytes:
+    """The content of the file."""
+    arrow = require()
+    numbers = arrow.list_(arrow.int32())
+    columns = {
+        "id": (arrow.string(), [document.id for document in documents]),
+        "document": (arrow.string(), [document.document for document in documents]),
+        "summary": (arrow.string(), [document.summary for document in documents]),
+        "query": (arrow.string(), [document.query for document in documents]),
+        "sentence_start": (numbers, [[start for start, _ in document.sentences] for document in documents]),
+        "sentence_end": (numbers, [[end for _, end in document.sentences] for document in documents]),
+        "sentence_tokens": (numbers, [document.tokens for document in documents]),
+        "segment_first": (numbers, [[first for first, _ in document.segments] for document in documents]),
+        "segment_last": (numbers, [[last for _, last in document.segments] for document in documents]),
+        "targets": (arrow.list_(arrow.string()), [document.targets for document in documents]),
+        "coverage": (arrow.float64(), [document.coverage for document in documents]),
+        "oracle": (numbers, [document.oracle for document in documents]),
+        "embeddings": (arrow.list_(arrow.float16()), [document.embeddings.ravel() for document in documents]),
+    }
+    schema = arrow.schema(
+        [(name, kind) for name, (kind, _) in columns.items()], metadata={"digests": json.dumps(list(digests))}
+    )
+    table = arrow.Table.from_arrays([arrow.array(values, kind) for kind, values in columns.values()], schema=schema)
+    written = arrow.BufferOutputStream()
+    arrow.parquet.write_table(
+        table,
+        written,
+        # Vectors are as good as random: neither shorter for being compressed, nor ever twice the same.
+        compression={name: "none" if name == "embeddings" else "zstd" for name in columns},
+        use_dictionary=False,
+        write_page_checksum=True,
+    )
+    return bytes(written.getvalue().to_pybytes())
+
+
+def read(path: Path) -> Shard:
+    """The documents of a file, all of them or an error: what is damaged is never half read."""
+    arrow = require()
+    try:
+        with arrow.OSFile(str(path)) as file:
+            table = arrow.parquet.read_table(
+                file, use_threads=False, memory_map=False, page_checksum_verification=True, partitioning=None
+            )
+        table.validate(full=True)
+        digests = json.loads(table.schema.metadata[b"digests"])
+        columns = {
+            name: table.column(name).combine_chunks() if name == "embeddings" else table.column(name).to_pylist()
+            for name in table.column_names
+        }
+        documents = [_document(columns, row) for row in range(table.num_rows)]
+        if len(digests) != len(documents):
+            raise ValueError(f"{len(documents)} documents made of {len(digests)}")
+    except FileNotFoundError as error:
+        raise AwesumError(f"{path} is missing: run the same `awesum data prepare` again, which makes it") from error
+    except (arrow.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        why = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise AwesumError(
+            f"{path} is damaged ({why}): run the same `awesum data prepare` again, which makes it anew"
+        ) from error
+    return Shard(documents, digests)
+
+
+def _document(columns: dict[str, Any], row: int) -> PreparedDocument:
+    sentences = list(zip(columns["sentence_start"][row], columns["sentence_end"][row], strict=True))
+    # A copy, so that whoever keeps one document's vectors does not keep the whole shard's.
+    vectors = columns["embeddings"][row].values.to_numpy(zero_copy_only=False).copy()
+    return PreparedDocument(
+        id=columns["id"][row],
+        document=columns["document"][row],
+        summary=columns["summary"][row],
+        query=columns["query"][row],
+        sentences=sentences,
+        tokens=columns["sentence_tokens"][row],
+        segments=list(zip(columns["segment_first"][row], columns["segment_last"][row], strict=True)),
+        targets=columns["targets"][row],
+        coverage=columns["coverage"][row],
+        oracle=columns["oracle"][row],
+        embeddings=vectors.reshape(len(sentences), -1),
+    )
