@@ -19,6 +19,7 @@ from awesum.length import Length, count_words
         ("1 sentence", Length(1, "s")),
         (" 5% ", Length(5, "%")),
         ("0.5%", Length(0.5, "%")),
+        (" Auto", Length(0, "auto")),
         ("100%", Length(100, "%")),
     ],
 )
@@ -36,15 +37,18 @@ def test_length_that_makes_no_sense_is_refused_in_one_line_with_an_example(text:
 @given(st.integers(1, 10_000), st.sampled_from("ws"))
 def test_length_says_itself(value: int, unit: str) -> None:
     assert str(Length.parse(f"{value}{unit}")) == f"{value}{unit}"
+    assert str(Length.parse("auto")) == "auto"
 
 
-@pytest.mark.parametrize(("length", "amount"), [("200w", 200), ("12s", 12), ("5%", 50), ("100%", 1000), ("0.01%", 1)])
-def test_amount_is_a_share_of_the_document_only_where_a_share_was_asked_for(length: str, amount: float) -> None:
-    assert Length.parse(length).amount(1000) == amount
+@pytest.mark.parametrize(
+    ("length", "amount"), [("200w", 200), ("12s", 12), ("5%", 50), ("100%", 1000), ("0.01%", 1), ("auto", 125)]
+)
+def test_amount_is_what_was_asked_for_or_a_share_or_the_usual(length: str, amount: float) -> None:
+    assert Length.parse(length).amount(1000, usual=lambda words: words / 8) == amount
 
 
 def test_only_sentences_are_counted_in_sentences() -> None:
-    assert [Length.parse(text).in_sentences for text in ("12s", "12w", "12%")] == [True, False, False]
+    assert [Length.parse(text).in_sentences for text in ("12s", "12w", "12%", "auto")] == [True, False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ from awesum.errors import AwesumError
 from awesum.models.awesome import AwesomeConfig
 from awesum.preparation import Divided, Preparation, Prepared
 from awesum.salience.centrality import Centrality
+from awesum.salience.choice import Calibration
 from awesum.salience.text import CURRENT, NEXT, PREVIOUS
+from awesum.targets import assign
 from tests.conftest import TOPICS, topical_text
 
 Prepare = Callable[..., Preparation]
@@ -296,11 +298,47 @@ def test_key_value_spans_of_a_segment_with_several_targets_are_in_its_first_pass
         assert all(own[inputs.spans[at][0]] != own[number] for at in ats)  # nor those of another pass over itself
 
 
-def test_text_without_a_sentence_that_could_be_salient(prepare: Prepare) -> None:
-    for salient in ("text", "key-value"):
-        inputs = prepare(salient=salient)(example("One. Two. Three words here."))
-        assert not inputs.spans
-        assert len(inputs.segments) == 1
+@pytest.mark.parametrize("salient", ["text", "key-value"])
+def test_salient_sentences_are_those_that_a_summary_could_hold(prepare: Prepare, salient: str) -> None:
+    heading, list_of_words = "The rocket report", "The rocket report " + "capsule launch orbit " * 40 + "."
+    text = f"{heading}\n\n{topical_text(30)}\n\n{list_of_words}\n\nIt cost money.\n"
+    divided = prepare(salient=salient).divide(text)
+    chosen = [sentence(divided, index) for index in divided.chosen]
+    assert chosen
+    assert all(found.endswith("dollars.") for found in chosen)
+
+
+@pytest.mark.parametrize("salient", ["text", "key-value"])
+def test_text_of_headings_alone_has_salient_ones_all_the_same(prepare: Prepare, salient: str) -> None:
+    preparation = prepare(salient=salient)
+    divided = preparation.divide("One. Two. Three words here.")
+    assert len(divided.chosen) == 1
+    inputs = preparation.inputs("a", divided)
+    assert len(inputs.segments) == 1
+    assert not any(inputs.salient), "they are in the only segment, which need not be told"
+
+
+@pytest.mark.parametrize("salient", ["text", "key-value"])
+def test_salient_sentences_are_salient_for_the_query(prepare: Prepare, salient: str) -> None:
+    preparation = prepare(salient=salient)
+    text, query = topical_text(70), "The orchard report apple blossom pruning harvest."
+    plain, asked = preparation.divide(text), preparation.divide(text, query=query)
+    of_the_orchard = [
+        sum("orchard" in sentence(divided, index) for index in divided.chosen) / len(divided.chosen)
+        for divided in (plain, asked)
+    ]
+    assert of_the_orchard[1] > of_the_orchard[0]
+    assert asked.segments == plain.segments
+    assert preparation(example(text, query=query)) == preparation.inputs(
+        "report 7", asked, query, assign(example().summary, text, asked.segments)
+    )
+
+
+def test_without_salient_content_the_query_is_not_encoded(prepare: Prepare) -> None:
+    preparation = prepare(salient="none")
+    encoder = counted(preparation)
+    preparation(example(query="What did it cost?"))
+    assert encoder.calls == 1
 
 
 # -------------------------------------------------------------------------------------------------------------- cache
@@ -379,8 +417,28 @@ def test_other_tokenizer_encoder_salience_or_example_is_prepared_anew(
     for preparation, one in zip(others, changed, strict=True):
         encoder = counted(preparation)
         Prepared([one], preparation, tmp_path)[0]
-        assert encoder.calls == 1
+        assert encoder.calls == (2 if one.query else 1)  # the query is read as well
     assert len(list(tmp_path.iterdir())) == 7
+
+
+def test_name_of_the_salience_says_whether_it_is_another(prepare: Prepare, tmp_path: Path) -> None:
+    class Named:
+        calibration = Calibration()
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def score(self, texts: list[str], embeddings: np.ndarray, query: np.ndarray | None = None) -> np.ndarray:
+            return np.arange(len(embeddings), dtype=np.float32)
+
+    calls = []
+    for name in ("one", "other", "one"):
+        preparation = prepare(salient="key-value")
+        preparation.salience = Named(name)
+        encoder = counted(preparation)
+        Prepared([example()], preparation, tmp_path)[0]
+        calls.append(encoder.calls)
+    assert calls == [1, 1, 0]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[1, 2]", b'{"name": "x"}', b'{"other": 1}', b"\xff\xfe", b"null"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 
-from awesum.rouge import Index, NGrams, Vocabulary, f_measure, tokens
+from awesum.rouge import Index, NGrams, Vocabulary, f_measure, overlap, tokens
 from tests.conftest import OTHER_SCRIPTS, topical_text
 
 # Few words, so that they repeat and that texts share them; with endings that the stemmer takes off, and marks.
@@ -57,6 +57,18 @@ def test_repeated_words_count_as_often_as_both_texts_have_them() -> None:
     vocabulary = Vocabulary()
     index = Index([of(vocabulary, text, 1) for text in ("tax tax tax bond", "bond", "tide")])
     assert index.overlaps(of(vocabulary, "tax tax bond bond", 1)).tolist() == [3, 1, 0]
+    assert overlap(of(vocabulary, "tax tax tax bond", 1), of(vocabulary, "tax tax bond bond", 1)) == 3
+
+
+@given(one=TEXTS, other=TEXTS, n=N)
+@example(one="tax tax tax bond", other="tax tax bond bond", n=1)
+@example(one="", other="", n=2)
+def test_overlap_of_two_texts_is_that_of_an_index(one: str, other: str, n: Literal[1, 2]) -> None:
+    vocabulary = Vocabulary()
+    left, right = of(vocabulary, one, n), of(vocabulary, other, n)
+    assert [overlap(left, right)] == Index([right]).overlaps(left).tolist()
+    assert overlap(left, right) == overlap(right, left)
+    assert overlap(left, left) == left.total
 
 
 def test_n_grams_say_how_many_there_are() -> None:

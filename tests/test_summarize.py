@@ -18,6 +18,8 @@ from awesum.errors import AwesumError
 from awesum.length import count_words
 from awesum.models.causal import ChatModel, Prompt
 from awesum.reading.sentences import sentence_spans
+from awesum.salience.centrality import Centrality
+from awesum.salience.trained import TrainedSalience
 from awesum.settings import Settings
 from awesum.summarizer import SIDE_BY_SIDE
 from awesum.summary import Summary
@@ -415,7 +417,10 @@ def test_progress_goes_from_nothing_to_all_in_both_stages(summarizer: Summarizer
 
 def test_salience_can_be_replaced(tiny_folder: object, tiny_encoder: SentenceEncoder, short_document: Document) -> None:
     class Last:
-        def score(self, embeddings: np.ndarray, query: np.ndarray | None = None) -> np.ndarray:
+        name = "last"
+
+        def score(self, texts: list[str], embeddings: np.ndarray, query: np.ndarray | None = None) -> np.ndarray:
+            assert "".join(texts) == short_document.text, "with the white space behind each sentence"
             return np.arange(len(embeddings), dtype=np.float32)
 
     chosen = Summarizer(str(tiny_folder), encoder=tiny_encoder, salience=Last())
@@ -431,6 +436,7 @@ def test_functions_of_the_package_can_be_called_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(SentenceEncoder, "load", lambda folder: tiny_encoder)
+    monkeypatch.setattr(TrainedSalience, "load", Centrality)  # the shipped one does not know the tiny encoder's vectors
     path = tmp_path / "report.txt"
     path.write_text(short_text)
     options = {"model": str(tiny_folder), "style": "extract", "length": "3s"}

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import get_args
 
@@ -50,6 +50,13 @@ examples:
   awesum summarize report.pdf --model model/                                what it has learned
 """
 
+_EXTRACTOR_EXAMPLES = """\
+examples:
+  awesum data prepare govreport/ --out prepared/
+  awesum extractor train --data prepared/ --output extractor.safetensors
+  awesum extractor evaluate --data prepared/ --extractor extractor.safetensors
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code says how it went."""
@@ -85,8 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     defaults = {field.name: field.default for field in fields(Settings)}
     add = summarize.add_argument
     add("paths", nargs="+", metavar="PATH", help="a file, a folder, an http(s) address, or - for standard input")
-    add("--length", default=defaults["length"], metavar="200w|12s|5%",
-        help="words, sentences, or share of the document (default: 200w; a trained model's own)")  # fmt: skip
+    add("--length", default=defaults["length"], metavar="200w|12s|5%|auto",
+        help="words, sentences, share of the document, the usual (default: 200w; a trained model's own)")  # fmt: skip
     add("--query", metavar="TEXT", help="what the summary shall be about")
     add("--style", choices=get_args(Style), default=defaults["style"],
         help="abstract: the model writes; extract: salient sentences, verbatim (default: %(default)s)")  # fmt: skip
@@ -104,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--quiet", action="store_true", help="no progress and no closing figures")
     _add_train(verbs)
     _add_data(verbs)
+    _add_extractor(verbs)
     return parser
 
 
@@ -202,6 +210,99 @@ def _data_stats(options: argparse.Namespace) -> int:
 
     statistics = measure(options.source, options.split, quiet=options.quiet)
     print(json.dumps(statistics.as_dict(), indent=1) if options.json else statistics.table())
+    return 0
+
+
+def _add_extractor(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    extractor = verbs.add_parser(
+        "extractor",
+        help="train and measure what says which sentences matter",
+        description="The extractor scores the sentences of a document. One is shipped; train another on your own data.",
+    ).add_subparsers(required=True, metavar="COMMAND")
+    train = extractor.add_parser(
+        "train",
+        help="train an extractor on prepared documents",
+        description="Learn from the documents that `awesum data prepare` has made, choose by the validation split.",
+        epilog=_EXTRACTOR_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    train.set_defaults(run=_extractor_train)
+    add = train.add_argument
+    add(
+        "--data", required=True, nargs="+", metavar="FOLDER", help="what `awesum data prepare` has made, one or several"
+    )
+    add("--output", required=True, metavar="FILE", help="the extractor, as safetensors")
+    add("--epochs", type=int, default=10, metavar="N", help="times through the data (default: %(default)s)")
+    add("--learning-rate", type=float, default=1e-3, metavar="RATE", help="the highest (default: %(default)s)")
+    add("--layers", type=int, default=1, metavar="N", help="of self-attention over sentences (default: %(default)s)")
+    add("--size", type=int, default=192, metavar="N", help="of a sentence in them (default: %(default)s)")
+    add("--dropout", type=float, default=0.3, metavar="SHARE", help="default: %(default)s")
+    add("--validation-documents", type=int, default=100, metavar="N",
+        help="to choose by, of each folder, evenly spread (default: %(default)s)")  # fmt: skip
+    add("--seed", type=int, default=0, metavar="N", help="of the order and the first weights (default: %(default)s)")
+    add("--quiet", action="store_true", help="no progress bar")
+    evaluate = extractor.add_parser(
+        "evaluate",
+        help="measure extracts of prepared documents: lead, unsupervised, trained, oracle",
+        description="ROUGE of extracts at the length that the extractor decides on, and F1 against the oracle.",
+    )
+    evaluate.set_defaults(run=_extractor_evaluate)
+    add = evaluate.add_argument
+    add("--data", required=True, metavar="FOLDER", help="what `awesum data prepare` has made")
+    add("--split", default="validation", metavar="SPLIT", help="default: %(default)s")
+    add("--extractor", metavar="FILE", help="default: the shipped one")
+    add("--documents", type=int, metavar="N", help="only so many, evenly spread (default: all)")
+    add("--reference-length", action="store_true", help="as many words as the reference has, for all systems")
+    add("--processes", type=int, metavar="N", help="how many score at once (default: one for each core)")
+    add("--json", action="store_true", help="as JSON")
+    add("--quiet", action="store_true", help="no progress bar")
+
+
+def _positive(options: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not value > 0:
+            raise AwesumError(f"--{name.replace('_', '-')} must be more than 0, not {value}")
+
+
+def _extractor_train(options: argparse.Namespace) -> int:
+    _positive(options, "epochs", "learning_rate", "layers", "size", "validation_documents")
+    if options.size % 4 or not 0 <= options.dropout < 1:
+        raise AwesumError("--size must be a multiple of 4 (its attention has 4 heads), and --dropout from 0 to below 1")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    from awesum.salience.extractor import Shape
+    from awesum.training.extractor import ExtractorSettings, train
+
+    settings = ExtractorSettings(
+        data=tuple(options.data),
+        output=options.output,
+        epochs=options.epochs,
+        learning_rate=options.learning_rate,
+        validation_documents=options.validation_documents,
+        seed=options.seed,
+        shape=Shape(layers=options.layers, size=options.size, inner=3 * options.size, dropout=options.dropout),
+    )
+    print(train(settings, quiet=options.quiet).calibration)
+    print(options.output)
+    return 0
+
+
+def _extractor_evaluate(options: argparse.Namespace) -> int:
+    _positive(options, "documents", "processes")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    from awesum.salience.trained import SHIPPED, TrainedSalience
+    from awesum.training.extractor import evaluate, table
+
+    rows = evaluate(
+        TrainedSalience.load(options.extractor or SHIPPED),
+        options.data,
+        options.split,
+        documents=options.documents,
+        at_reference=options.reference_length,
+        processes=options.processes,
+        quiet=options.quiet,
+    )
+    print(json.dumps([asdict(row) for row in rows], indent=1) if options.json else table(rows))
     return 0
 
 

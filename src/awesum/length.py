@@ -1,8 +1,9 @@
-"""The length of a summary: `200w` words, `12s` sentences or `5%` of the document, and how it is counted."""
+"""The length of a summary: `200w` words, `12s` sentences, `5%` of the document or `auto`, and how it is counted."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,14 +26,19 @@ class Length:
     """How long the summary shall be, as the user said it."""
 
     value: float
-    unit: Literal["w", "s", "%"]
+    unit: Literal["w", "s", "%", "auto"]
+    """With `auto`, what summaries of such documents have; the value then means nothing."""
 
     @classmethod
     def parse(cls, text: str) -> Length:
-        """Read `200w`, `12s`, `5%`, or a bare number, which means words."""
+        """Read `200w`, `12s`, `5%`, `auto`, or a bare number, which means words."""
+        if text.strip().lower() == "auto":
+            return cls(0.0, "auto")
         match = _LENGTH.fullmatch(text)
         if not match:
-            raise AwesumError(f"cannot read the length {text!r}: say for example 200w (words), 12s (sentences) or 5%")
+            raise AwesumError(
+                f"cannot read the length {text!r}: say for example 200w (words), 12s (sentences), 5% or auto"
+            )
         value, unit = float(match[1]), (match[2] or "w")[0].lower()
         if value <= 0:
             raise AwesumError(f"a length of {text!r} leaves nothing to write: say for example 200w, 12s or 5%")
@@ -43,13 +49,15 @@ class Length:
         return cls(value, "w" if unit == "w" else "s" if unit == "s" else "%")
 
     def __str__(self) -> str:
-        return f"{self.value:g}{self.unit}"
+        return "auto" if self.unit == "auto" else f"{self.value:g}{self.unit}"
 
     @property
     def in_sentences(self) -> bool:
         """Whether the length is counted in sentences; otherwise in words."""
         return self.unit == "s"
 
-    def amount(self, document_words: int) -> float:
-        """Words (or sentences) that a document of so many words shall get."""
+    def amount(self, document_words: int, usual: Callable[[int], float]) -> float:
+        """Words (or sentences) that a document of so many words shall get; `usual` are the words of `auto`."""
+        if self.unit == "auto":
+            return max(1.0, usual(document_words))
         return max(1.0, document_words * self.value / 100) if self.unit == "%" else self.value

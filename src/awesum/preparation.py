@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from awesum.errors import AwesumError
 from awesum.partial import write_whole
 from awesum.reading.sentences import sentence_spans
 from awesum.recurrence import DocumentInputs
-from awesum.salience.choice import choose, outermost
+from awesum.salience.choice import choose, outermost, word_costs
 from awesum.salience.text import augment
 from awesum.segmentation import LOWER, UPPER, measure
 from awesum.targets import assign
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 
 SALIENT_SHARE = 0.1
 """The part of a document's tokens that counts as salient. Of these, the outermost are shown to each segment."""
-SHORTEST_SALIENT = 6
-"""Words. What is shorter is a heading."""
-_VERSION = 1  # of what is kept on disk
+_VERSION = 2  # of what is kept on disk
 
 
 @dataclass(frozen=True)
@@ -72,19 +70,19 @@ class Preparation:
 
     def __call__(self, example: Example) -> DocumentInputs:
         """Segments and targets of an example; what is longer than `max_tokens` is left out, and that is said."""
-        divided = self._cut(example.id, self.divide(example.document, example.id))
+        divided = self._cut(example.id, self.divide(example.document, example.id, example.query))
         targets = assign(example.summary, divided.text, divided.segments)
         return self.inputs(example.id, divided, example.query, targets)
 
-    def divide(self, text: str, name: str = "the document") -> Divided:
-        """Sentences, segments and salient sentences of a text."""
+    def divide(self, text: str, name: str = "the document", query: str | None = None) -> Divided:
+        """Sentences, segments and salient sentences of a text; with a query, salient for it."""
         lower, upper = self.limits
         sentences = measure(text, sentence_spans(text), self.tokenizer, upper)
         if not text.strip() or not any(sentence.tokens for sentence in sentences):
             raise AwesumError(f"{name} has no sentence: take it out of the data, or give it its text")
         embeddings = self.encoder.encode([text[sentence.start : sentence.end] for sentence in sentences])
         segments = segmentation.segment(sentences, embeddings, lower, upper)
-        return Divided(text, sentences, segments, self.salient(text, sentences, embeddings))
+        return Divided(text, sentences, segments, self.salient(text, sentences, embeddings, query))
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -92,16 +90,22 @@ class Preparation:
         upper = min(UPPER, self.window * 3 // 4)
         return LOWER * upper // UPPER, upper
 
-    def salient(self, text: str, sentences: Sequence[Sentence], embeddings: NDArray[np.float32]) -> list[int]:
+    def salient(
+        self, text: str, sentences: Sequence[Sentence], embeddings: NDArray[np.float32], query: str | None = None
+    ) -> list[int]:
         """The sentences that the segments are told of; none if the model does not want to be told."""
         if self.config.salient == "none":
             return []
+        texts = [text[sentence.start : sentence.end] for sentence in sentences]
         costs = [
-            float(sentence.tokens) * (len(text[sentence.start : sentence.end].split()) >= SHORTEST_SALIENT)
-            for sentence in sentences
+            float(sentence.tokens) * (cost > 0) for sentence, cost in zip(sentences, word_costs(texts), strict=True)
         ]
+        if not any(costs):
+            return []
         amount = SALIENT_SHARE * sum(sentence.tokens for sentence in sentences)
-        return choose(self.salience.score(embeddings, None), embeddings, costs, amount) if any(costs) else []
+        asked = self.encoder.encode([query])[0] if query else None
+        scores = self.salience.score(texts, embeddings, asked)
+        return choose(scores, embeddings, costs, amount, redundant=self.salience.calibration.redundant)
 
     def _cut(self, name: str, divided: Divided) -> Divided:
         """The first segments, of `max_tokens` tokens together."""
@@ -238,7 +242,7 @@ class Prepared(Sequence[DocumentInputs]):
                 config.salient_size,
                 config.max_position_embeddings,
                 preparation.max_tokens,
-                repr(salience) if is_dataclass(salience := preparation.salience) else type(salience).__name__,
+                preparation.salience.name,
                 preparation.encoder.model.config.to_json_string(),
             ]
         )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from awesum.length import count_words
-from awesum.reading.sentences import sentence_spans
+from awesum.reading.sentences import ends_sentence, sentence_spans
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+", re.MULTILINE)
 _MARKUP = re.compile(r"\*\*|__|^#+\s*", re.MULTILINE)
@@ -20,7 +20,6 @@ _LEAD_IN = re.compile(
     r"|(?:the )?(?:summary|key points?|current chunk|main points?)(?: of [^.:\n]{0,60}| in [^.:\n]{0,40})?:)\s*",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!?…。！？｡؟۔।॥։።][\"'”’)\]」』》]*$")
 _FIGURE = re.compile(r"\d[\d,.]*\d|\d")
 _NAME = re.compile(r"(?<=[\w,;] )[A-Z][\w&'’-]*\w")
 
@@ -57,11 +56,6 @@ def tidy(text: str) -> list[str]:
             return sentences[:-1]
         return [f"{sentences[0]} …"]
     return sentences
-
-
-def ends_sentence(text: str) -> bool:
-    """Whether `text` ends as a sentence does; a heading or the cell of a table does not."""
-    return _SENTENCE_END.search(text.rstrip()) is not None
 
 
 def is_borne_out(sentence: str, source: str) -> bool:

@@ -68,7 +68,7 @@ class RecurrentRun(Run):
     def _write(self) -> Iterator[Part]:
         model, tokenizer = self.summarizer.recurrent, self.summarizer.tokenizer
         text = self.document.text
-        salient = self._preparation.salient(text, self.sentences, self._embeddings)
+        salient = self._preparation.salient(text, self.sentences, self._embeddings, self.settings.query)
         divided = Divided(text, self.sentences, self.segments, salient)
         inputs = self._preparation.inputs(self.document.path, divided, self.settings.query)
         total = len(self.segments)

@@ -74,6 +74,12 @@ class NGrams:
         return cls(ids, counts.astype(np.int64), len(grams))
 
 
+def overlap(one: NGrams, other: NGrams) -> int:
+    """How many n-grams two texts share; one that is repeated counts as often as both have it."""
+    _, own, its = np.intersect1d(one.ids, other.ids, assume_unique=True, return_indices=True)
+    return int(np.minimum(one.counts[own], other.counts[its]).sum())
+
+
 class Index:
     """The n-grams of many texts, sorted, so that one text is compared with all of them at once."""
 

@@ -20,8 +20,8 @@ class Settings:
     """What the user may say about a summary. The command line, Python and the result share these names."""
 
     length: str | None = None
-    """Words (`200w`), sentences (`12s`) or share of the document (`5%`). Without it, 200 words; or, from a trained
-    AWESOME model, whatever that has learned to write."""
+    """Words (`200w`), sentences (`12s`), share of the document (`5%`), or `auto`: as long as people write summaries of
+    such a document. Without it, 200 words; or, from a trained AWESOME model, whatever that has learned to write."""
     query: str | None = None
     """What the summary shall be about; without it, whatever the document is about."""
     style: Style = "abstract"

@@ -20,10 +20,10 @@ from awesum.document import Document, Segment, Sentence
 from awesum.errors import AwesumError
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size, peak_memory
 from awesum.length import Length, count_words
-from awesum.prompting import ask, ends_sentence, enough_sentences, enough_words, is_borne_out, tidy
+from awesum.prompting import ask, enough_sentences, enough_words, is_borne_out, tidy
 from awesum.reading.sentences import sentence_spans
 from awesum.salience.centrality import Centrality
-from awesum.salience.choice import choose, outermost
+from awesum.salience.choice import choose, outermost, word_costs
 from awesum.salience.text import augment
 from awesum.segmentation import LOWER, UPPER, measure, segment
 from awesum.settings import SMOLLM2, Settings
@@ -47,9 +47,6 @@ INPUT = 896
 SIDE_BY_SIDE = 8
 """Segments that are written at the same time. More would be a little faster, take 50 MB each, and make the peak depend
 on how many segments a document has."""
-FEWEST_WORDS, MOST_WORDS = 6, 100
-"""A sentence with fewer words (a heading) or more (a table, a list) is not chosen for a summary; nor is one without a
-full stop."""
 LONGEST_SHARE = 90
 """Words of the summary that one segment may take. Parts of like length are written together without waiting."""
 LONGEST_PART = 192
@@ -74,9 +71,11 @@ class Summarizer:
         salience: Salience | None = None,
     ) -> None:
         self.model = model
-        self.salience = salience or Centrality()
+        if salience is not None:
+            self.salience = salience
         if encoder is not None:
             self.encoder = encoder
+            self.salience = salience or Centrality()  # what is shipped was trained with the vectors of our encoder
         if chat is not None:
             self.chat = chat
 
@@ -93,6 +92,13 @@ class Summarizer:
         from awesum.embedding import SentenceEncoder
 
         return SentenceEncoder.load(minilm_folder())
+
+    @cached_property
+    def salience(self) -> Salience:
+        """What says which sentences matter: the shipped extractor."""
+        from awesum.salience.trained import TrainedSalience
+
+        return TrainedSalience.load()
 
     @cached_property
     def chat(self) -> ChatModel:
@@ -289,19 +295,16 @@ class Run:
 
     def _choose(self) -> None:
         """The salient sentences of the document, as many as the length allows, and with them each segment's share."""
-        words = [count_words(self._text(sentence)) for sentence in self.sentences]
-        self._amount = self.length.amount(sum(words))
-        fit = [
-            FEWEST_WORDS <= count <= MOST_WORDS and ends_sentence(self._text(sentence))
-            for sentence, count in zip(self.sentences, words, strict=True)
-        ]
-        if not any(fit):  # a document of headings, tables and stray lines: better those than nothing
-            fit = [count > 0 for count in words]
-        costs = [float(ok) * (1 if self.length.in_sentences else count) for ok, count in zip(fit, words, strict=True)]
+        texts = [self.document.text[sentence.start : sentence.end] for sentence in self.sentences]
+        words = [count_words(text) for text in texts]
+        salience = self.summarizer.salience
+        self._amount = self.length.amount(sum(words), salience.calibration.words)
+        costs = word_costs(texts)
+        if self.length.in_sentences:
+            costs = [float(cost > 0) for cost in costs]
         query = self.settings.query
-        scores = self.summarizer.salience.score(
-            self._embeddings, self.summarizer.encoder.encode([query])[0] if query is not None else None
-        )
+        asked = self.summarizer.encoder.encode([query])[0] if query is not None else None
+        scores = salience.score(texts, self._embeddings, asked)
         self._is_verbatim = self.settings.style == "extract"
         if sum(count > 0 if self.length.in_sentences else count for count in words) <= self._amount:
             self._is_verbatim = True
@@ -309,7 +312,10 @@ class Run:
             self.notes.append("the document is no longer than the summary asked for, and is given as it stands")
         else:
             most = float("inf") if self._is_verbatim else self._longest_share()
-            self._chosen = choose(scores, self._embeddings, costs, self._amount, segments=self.segments, most=most)
+            redundant = salience.calibration.redundant
+            self._chosen = choose(
+                scores, self._embeddings, costs, self._amount, segments=self.segments, most=most, redundant=redundant
+            )
         self._shares = [
             [index for index in self._chosen if segment.first <= index < segment.last] for segment in self.segments
         ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from awesum.reading.sentences import LONGEST, WINDOW, sentence_spans
+from awesum.reading.sentences import LONGEST, WINDOW, ends_sentence, sentence_spans
 
 
 def sentences(text: str) -> list[str]:
@@ -136,3 +136,15 @@ def test_no_text_has_no_sentences_and_white_space_is_one() -> None:
 )
 def test_a_single_long_line_is_tiled(piece: str) -> None:
     check_tiling(piece * (300_000 // len(piece)))  # what is quadratic in the length would not come back from here
+
+
+@pytest.mark.parametrize(
+    "text", ["It ends.", "Does it? \n\n", "He said “so.”", "(As here.)", "可決した。", "क्या है।", "Wait…"]
+)
+def test_sentence_ends_with_a_stop_and_what_closes_behind_it(text: str) -> None:
+    assert ends_sentence(text)
+
+
+@pytest.mark.parametrize("text", ["Background\n", "Table 1: cost", "3.5", "", " ", "It goes on,"])
+def test_heading_does_not_end_as_a_sentence(text: str) -> None:
+    assert not ends_sentence(text)

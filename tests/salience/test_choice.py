@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awesum.document import Segment, Sentence
-from awesum.salience.choice import REDUNDANT, choose, outermost
+from awesum.salience.choice import FEWEST_WORDS, MOST_WORDS, REDUNDANT, choose, outermost, word_costs
 from tests.reference import salience as reference
 from tests.salience.test_centrality import unit_vectors
 
@@ -77,6 +77,26 @@ def test_what_a_full_segment_may_not_take_goes_to_the_others() -> None:
     scores = np.array([5, 4, 3, 2, 1, 0], dtype=np.float32)
     chosen = choose(scores, apart(6), [10.0] * 6, 30, segments=segments_of([3, 3]), most=20)
     assert chosen == [0, 1, 3]
+
+
+def test_cost_is_words_where_a_sentence_can_be_chosen() -> None:
+    fewest, most = "word " * (FEWEST_WORDS - 1), "word " * (MOST_WORDS - 1)
+    texts = [
+        f"{fewest}end.\n\n",
+        f"{most}end.",
+        fewest + ".",
+        f"{most}two words.",
+        f"{fewest}no full stop\n",
+        f"{fewest}said (in brackets.)",
+        "国会は予算案を可決した。",
+        " \n",
+    ]
+    assert word_costs(texts) == [FEWEST_WORDS, MOST_WORDS, FEWEST_WORDS, 0, 0, FEWEST_WORDS + 2, 12, 0]
+
+
+def test_without_a_sentence_that_can_be_chosen_all_with_words_can() -> None:
+    assert word_costs(["A heading\n", "Cells of a table", " ", "Short."]) == [2, 4, 0, 1]
+    assert word_costs([]) == []
 
 
 def sentences_of(lengths: list[int]) -> list[Sentence]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +68,19 @@ class PreparedSplit(Iterable[PreparedDocument]):
 
     def __iter__(self) -> Iterator[PreparedDocument]:
         for number in range(self.shards):
-            path = shard_path(self.folder, self.split, number)
-            wanted = min(SIZE, self._documents - number * SIZE)
-            documents = shards.read(path).documents
-            if len(documents) < wanted:
-                raise AwesumError(
-                    f"{path} has {len(documents)} documents instead of {wanted}: "
-                    "run the same `awesum data prepare` again, which makes it anew"
-                )
-            yield from islice(documents, wanted)
+            yield from self.shard(number)
+
+    def shard(self, number: int) -> list[PreparedDocument]:
+        """The documents of one file."""
+        path = shard_path(self.folder, self.split, number)
+        wanted = min(SIZE, self._documents - number * SIZE)
+        documents = shards.read(path).documents
+        if len(documents) < wanted:
+            raise AwesumError(
+                f"{path} has {len(documents)} documents instead of {wanted}: "
+                "run the same `awesum data prepare` again, which makes it anew"
+            )
+        return documents[:wanted]
 
 
 def _find(folder: Path) -> Path:

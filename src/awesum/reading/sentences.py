@@ -28,6 +28,7 @@ _CONTINUED_LINE = re.compile(r"\S[^\S\n]*\n[^\S\n]*(\S)")
 # Full stops that nupunkt does not know: Chinese and Japanese, Arabic and Urdu, Devanagari, Armenian, Ethiopic.
 _OTHER_STOPS = re.compile(r"(?:[。！？｡]|．(?!\d))+[”’」』）】》〉]*\s*|[؟۔।॥։።]+\s+")
 _WORD = re.compile(r"\w")
+_SENTENCE_END = re.compile(r"[.!?…。！？｡؟۔।॥։።][\"'”’)\]」』》]*$")
 
 
 def sentence_spans(text: str) -> list[Span]:
@@ -37,6 +38,11 @@ def sentence_spans(text: str) -> list[Span]:
     # A sentence is known by its first character, which is not white space; it lasts until the next one begins.
     starts = list(_sentence_starts(text))
     return list(pairwise([0, *starts[1:], len(text)]))
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether `text` ends as a sentence does; a heading or the cell of a table does not."""
+    return _SENTENCE_END.search(text.rstrip()) is not None
 
 
 def _sentence_starts(text: str) -> Iterator[int]:

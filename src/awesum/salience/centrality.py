@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from awesum.salience.choice import Calibration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,9 +27,17 @@ class Centrality:
     """The share of the document over which the gain falls to a third."""
     query_weight: float = 0.7
     """How much of the score is the similarity to the query, where there is one."""
+    calibration: Calibration = field(default_factory=Calibration)
 
-    def score(self, embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """See `Salience.score`."""
+    @property
+    def name(self) -> str:
+        """Another for other numbers."""
+        return repr(self)
+
+    def score(
+        self, texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """See `Salience.score`. The words do not matter here, only what the vectors know of them."""
         if not len(embeddings):
             return np.zeros(0, dtype=np.float32)
         mean = embeddings.mean(axis=0)

@@ -3,17 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from awesum.document import Segment, Sentence
+from awesum.length import count_words
+from awesum.reading.sentences import ends_sentence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 REDUNDANT = 0.85
 """A sentence whose cosine with a chosen one is above this says the same thing again. Chosen on GovReport."""
+
+
+FEWEST_WORDS, MOST_WORDS = 6, 100
+"""A sentence with fewer words (a heading) or more (a table, a list) is not chosen for a summary; nor is one without a
+full stop."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How long a choice of sentences is if nobody says so, and when one says again what another says.
+
+    Fitted to validation documents; the values here are GovReport's.
+
+    A summary of N words has `factor` * N ** `power` words; documents of more than `longest` words have no longer ones.
+    """
+
+    factor: float = 4.68
+    power: float = 0.574
+    longest: float = 4000.0
+    redundant: float = REDUNDANT
+    """The cosine above which a sentence says again what a chosen one says."""
+
+    def words(self, words: int) -> float:
+        """How long a choice of sentences out of so many words is."""
+        return min(self.factor * min(words, self.longest) ** self.power, words) if words else 0.0
+
+
+def word_costs(texts: Sequence[str]) -> list[float]:
+    """What each sentence takes of a summary's words; zero where it cannot be chosen."""
+    words = [count_words(text) for text in texts]
+    fit = [
+        FEWEST_WORDS <= count <= MOST_WORDS and ends_sentence(text) for text, count in zip(texts, words, strict=True)
+    ]
+    if not any(fit):  # a document of headings, tables and stray lines: better those than nothing
+        fit = [count > 0 for count in words]
+    return [float(ok * count) for ok, count in zip(fit, words, strict=True)]
 
 
 def choose(

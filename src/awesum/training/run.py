@@ -18,6 +18,7 @@ from awesum.models.awesome import AwesomeBart
 from awesum.models.loading import choose_device, load_tokenizer
 from awesum.preparation import Preparation, Prepared
 from awesum.salience.centrality import Centrality
+from awesum.salience.trained import TrainedSalience
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint
 from awesum.weights import cache_folder, minilm_folder
@@ -55,7 +56,7 @@ def train(
         tokenizer,
         model.config,
         encoder or SentenceEncoder.load(minilm_folder()),
-        Centrality(),
+        TrainedSalience.load() if encoder is None else Centrality(),
         max_tokens=settings.max_tokens,
         say=say,
     )
