@@ -44,7 +44,7 @@ MIXED = 8
 REDUNDANCIES = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 FACTORS = (0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
 """What is tried in calibrating: cosines, and times the length that summaries have."""
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+SHARES = tuple(tenth / 10 for tenth in range(11))
 """Of the extractor's own scores."""
 LONGEST = (2000, 3000, 4000, 6000, 10_000, 20_000)
 """Words of a document beyond which its summary gets no longer: one of these."""
