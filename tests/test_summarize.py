@@ -19,6 +19,7 @@ from awesum.length import count_words
 from awesum.models.causal import ChatModel, Prompt
 from awesum.reading.sentences import sentence_spans
 from awesum.salience.centrality import Centrality
+from awesum.salience.choice import Calibration
 from awesum.salience.trained import TrainedSalience
 from awesum.settings import Settings
 from awesum.summarizer import SIDE_BY_SIDE
@@ -418,6 +419,7 @@ def test_progress_goes_from_nothing_to_all_in_both_stages(summarizer: Summarizer
 def test_salience_can_be_replaced(tiny_folder: object, tiny_encoder: SentenceEncoder, short_document: Document) -> None:
     class Last:
         name = "last"
+        calibration = Calibration()
 
         def score(self, texts: list[str], embeddings: np.ndarray, query: np.ndarray | None = None) -> np.ndarray:
             assert "".join(texts) == short_document.text, "with the white space behind each sentence"

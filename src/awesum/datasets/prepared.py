@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -68,19 +69,31 @@ class PreparedSplit(Iterable[PreparedDocument]):
 
     def __iter__(self) -> Iterator[PreparedDocument]:
         for number in range(self.shards):
-            yield from self.shard(number)
+            wanted = self._wanted(number)
+            count = 0
+            for document in islice(shards.stream(self._path(number)), wanted):
+                yield document
+                count += 1
+            self._check(number, count)
 
     def shard(self, number: int) -> list[PreparedDocument]:
         """The documents of one file."""
-        path = shard_path(self.folder, self.split, number)
-        wanted = min(SIZE, self._documents - number * SIZE)
-        documents = shards.read(path).documents
-        if len(documents) < wanted:
+        documents = shards.read(self._path(number)).documents
+        self._check(number, len(documents))
+        return documents[: self._wanted(number)]
+
+    def _path(self, number: int) -> Path:
+        return shard_path(self.folder, self.split, number)
+
+    def _wanted(self, number: int) -> int:
+        return min(SIZE, self._documents - number * SIZE)
+
+    def _check(self, number: int, count: int) -> None:
+        if count < (wanted := self._wanted(number)):
             raise AwesumError(
-                f"{path} has {len(documents)} documents instead of {wanted}: "
+                f"{self._path(number)} has {count} documents instead of {wanted}: "
                 "run the same `awesum data prepare` again, which makes it anew"
             )
-        return documents[:wanted]
 
 
 def _find(folder: Path) -> Path:

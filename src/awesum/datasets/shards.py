@@ -7,7 +7,8 @@ of half-precision numbers, sentence after sentence.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,7 @@ def to_bytes(documents: Sequence[PreparedDocument], digests: Sequence[str]) -> b
         # Vectors are as good as random: neither shorter for being compressed, nor ever twice the same.
         compression={name: "none" if name == "embeddings" else "zstd" for name in columns},
         use_dictionary=False,
+        row_group_size=1,  # so that one document can be read without the others
         write_page_checksum=True,
     )
     return bytes(written.getvalue().to_pybytes())
@@ -107,21 +109,30 @@ def to_bytes(documents: Sequence[PreparedDocument], digests: Sequence[str]) -> b
 
 def read(path: Path) -> Shard:
     """The documents of a file, all of them or an error: what is damaged is never half read."""
-    arrow = require()
-    try:
-        with arrow.OSFile(str(path)) as file:
-            table = arrow.parquet.read_table(
-                file, use_threads=False, memory_map=False, page_checksum_verification=True, partitioning=None
-            )
-        table.validate(full=True)
-        digests = json.loads(table.schema.metadata[b"digests"])
-        columns = {
-            name: table.column(name).combine_chunks() if name == "embeddings" else table.column(name).to_pylist()
-            for name in table.column_names
-        }
-        documents = [_document(columns, row) for row in range(table.num_rows)]
+    with _opened(path) as file:
+        digests = json.loads(file.schema_arrow.metadata[b"digests"])
+        documents = list(_documents(file))
         if len(digests) != len(documents):
             raise ValueError(f"{len(documents)} documents made of {len(digests)}")
+        return Shard(documents, digests)
+
+
+def stream(path: Path) -> Iterator[PreparedDocument]:
+    """The documents of a file, one in memory at a time; what is damaged is found when it is come to."""
+    with _opened(path) as file:
+        yield from _documents(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file, with one line for whatever may be wrong with it."""
+    arrow = require()
+    try:
+        with (
+            arrow.OSFile(str(path)) as file,
+            arrow.parquet.ParquetFile(file, page_checksum_verification=True) as parquet,
+        ):
+            yield parquet
     except FileNotFoundError as error:
         raise AwesumError(f"{path} is missing: run the same `awesum data prepare` again, which makes it") from error
     except (arrow.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
@@ -129,7 +140,18 @@ def read(path: Path) -> Shard:
         raise AwesumError(
             f"{path} is damaged ({why}): run the same `awesum data prepare` again, which makes it anew"
         ) from error
-    return Shard(documents, digests)
+
+
+def _documents(file: Any) -> Iterator[PreparedDocument]:
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group, use_threads=False)
+        table.validate(full=True)
+        columns = {
+            name: table.column(name).combine_chunks() if name == "embeddings" else table.column(name).to_pylist()
+            for name in table.column_names
+        }
+        for row in range(table.num_rows):
+            yield _document(columns, row)
 
 
 def _document(columns: dict[str, Any], row: int) -> PreparedDocument:
