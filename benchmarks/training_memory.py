@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from typing import Any
 
-from benchmarks import report
+from benchmarks import given_back, report
 
 VARIANTS: dict[str, dict[str, str]] = {
     "Se3": {"memory": "none"},
@@ -84,10 +83,8 @@ def measure(variant: str, segments: int, large: bool) -> None:
 def peak(variant: str, segments: int, large: bool) -> int:
     """Bytes that training a variant takes."""
     command = [sys.executable, "-m", "benchmarks.training_memory", "--measure", variant, str(segments)]
-    # Freed memory goes back to the system at once: what is measured is what is in use, not what the allocator hoards.
-    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     done = subprocess.run(
-        [*command, *(["--large"] if large else [])], check=True, stdout=subprocess.PIPE, env=environment
+        [*command, *(["--large"] if large else [])], check=True, stdout=subprocess.PIPE, env=given_back()
     )
     return int(json.loads(done.stdout))
 
