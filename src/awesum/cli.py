@@ -180,6 +180,11 @@ def _add_data_prepare(verbs: argparse._SubParsersAction[argparse.ArgumentParser]
     add("--split", nargs="+", default=[], metavar="SPLIT", help="train, validation, test (default: all)")
     add("--tokenizer", default=SMOLLM2, metavar="NAME_OR_PATH",
         help="measures segments: the embedded %(default)s (default), a folder, or a name on the hub")  # fmt: skip
+    add(
+        "--encoder",
+        metavar="NAME_OR_PATH",
+        help="makes the sentence vectors: a folder, or a name such as roberta-base (default: the embedded one)",
+    )
     add("--documents", type=int, metavar="N", help="only the first N of each split (default: all)")
     add("--processes", type=int, metavar="N", help="how many work at once (default: one for each core)")
     add("--quiet", action="store_true", help="no progress bar")
@@ -188,7 +193,8 @@ def _add_data_prepare(verbs: argparse._SubParsersAction[argparse.ArgumentParser]
 def _data_prepare(options: argparse.Namespace) -> int:
     from awesum.datasets import is_public
 
-    if (options.tokenizer == SMOLLM2 or Path(options.tokenizer).is_dir()) and not is_public(options.source):
+    models = [name for name in (options.tokenizer, options.encoder) if name not in (None, SMOLLM2)]
+    if all(Path(name).is_dir() for name in models) and not is_public(options.source):
         os.environ["HF_HUB_OFFLINE"] = "1"
     from awesum.datasets.prepare import prepare
 
@@ -197,6 +203,7 @@ def _data_prepare(options: argparse.Namespace) -> int:
         options.out,
         options.split,
         tokenizer=options.tokenizer,
+        encoder=options.encoder,
         documents=options.documents,
         processes=options.processes,
         quiet=options.quiet,

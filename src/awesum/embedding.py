@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from awesum.errors import AwesumError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -33,16 +35,19 @@ class SentenceEncoder:
         self.size: int = model.config.hidden_size
 
     @classmethod
-    def load(cls, folder: str | Path) -> SentenceEncoder:
-        """Load from a folder with safetensors weights; nothing is fetched."""
+    def load(cls, source: str | Path) -> SentenceEncoder:
+        """Load from a folder with safetensors weights, or by a name on the hub, which the user named."""
         import torch
         from transformers import AutoModel, AutoTokenizer
 
         from awesum.models.loading import loading
 
-        with loading(str(folder), Path(folder)) as (source, options):
-            model = AutoModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32, **options)
-            return cls(model, AutoTokenizer.from_pretrained(source, **options))
+        with loading(str(source), source if isinstance(source, Path) else None) as (found, options):
+            model = AutoModel.from_pretrained(found, use_safetensors=True, dtype=torch.float32, **options)
+            tokenizer = AutoTokenizer.from_pretrained(found, **options)
+            if model.config.is_encoder_decoder or None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
+                raise AwesumError(f"{source} is no encoder of sentences: give a model such as BERT, RoBERTa or MiniLM")
+        return cls(model, tokenizer)
 
     def encode(
         self, texts: Sequence[str], progress: Callable[[int], object] = lambda done: None

@@ -258,6 +258,23 @@ def test_damaged_shard_is_refused_and_made_again(make: Prepare, made: Made, harm
     assert [document.id for document in prepared(folder, "train")] == ids()
 
 
+def test_encoder_can_be_named(make: Prepare, tiny_encoder: SentenceEncoder, tmp_path: Path) -> None:
+    named = str(tmp_path / "encoder")
+    tiny_encoder.model.save_pretrained(named)
+    tiny_encoder.tokenizer.save_pretrained(named)
+    given, by_name = make(documents=2), make(documents=2, encoder=named)
+    assert given.folder != by_name.folder
+    assert prepared(by_name.folder, "train").encoder["name"] == named
+    for one, other in zip(prepared(given.folder, "train"), prepared(by_name.folder, "train"), strict=True):
+        assert equal(one, other)
+
+
+def test_what_encodes_no_sentences_is_refused(make: Prepare, tiny_bart_folder: Path, tiny_folder: Path) -> None:
+    for folder in (tiny_bart_folder, tiny_folder):
+        assert "is no encoder of sentences" in refusal(lambda folder=folder: make(encoder=str(folder)))
+    assert "there is no folder" in refusal(lambda: make(encoder="no/such/folder/here"))
+
+
 def test_bad_rows_are_said_and_counted(make: Prepare, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [*ROWS[:2], {"document": "only"}, ROWS[0], ROWS[2] | {"summary": " "}]
     written(source, "train.jsonl.zst", zstd(plain(rows) + b"{\n"))

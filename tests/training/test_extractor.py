@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -223,6 +224,16 @@ def test_vectors_of_another_encoder_are_refused_in_one_line(folder: str) -> None
 
 
 # --------------------------------------------------------------------------------------------------------------- items
+
+
+def test_folders_of_different_encoders_are_not_mixed(folder: str, prepared_rows: Prepare, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(folder, copied)
+    settings = next(copied.rglob("settings.json"))
+    told = json.loads(settings.read_text(encoding="utf-8"))
+    told["sentence encoder"] |= {"name": "another", "sha256": "0"}
+    settings.write_text(json.dumps(told), encoding="utf-8")
+    assert "prepare both with the same --encoder" in refusal(lambda: Items([folder, str(copied)], "train"))
 
 
 def test_mixed_gives_every_document_once_in_another_order(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:

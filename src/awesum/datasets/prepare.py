@@ -29,7 +29,7 @@ from awesum import __version__, oracle, segmentation, targets
 from awesum.datasets import shards
 from awesum.datasets.dataset import Dataset
 from awesum.datasets.files import lines
-from awesum.datasets.prepared import SETTINGS, finished_path, shard_path
+from awesum.datasets.prepared import GIVEN, SETTINGS, finished_path, shard_path
 from awesum.datasets.rows import Example
 from awesum.datasets.shards import SIZE, PreparedDocument
 from awesum.datasets.sources import is_public, splits
@@ -60,7 +60,7 @@ def prepare(
     chosen: Sequence[str] = (),
     *,
     tokenizer: str = SMOLLM2,
-    encoder: SentenceEncoder | None = None,
+    encoder: SentenceEncoder | str | None = None,
     documents: int | None = None,
     processes: int | None = None,
     lower: int = LOWER,
@@ -70,8 +70,9 @@ def prepare(
     """Prepare the splits that were chosen, or all that are there; of each the first `documents`, or all.
 
     `tokenizer` measures sentences and segments: the embedded one, a folder, or a name on the hub. `encoder` gives the
-    embeddings, the embedded one if it is not said. What an earlier run has made is not made again. With more than one
-    of `processes` (as many as there are cores if it is not said) a script has to be guarded by `if __name__ == ...`.
+    embeddings: a folder, a name on the hub, or the embedded one if it is not said. What an earlier run has made is not
+    made again. With more than one of `processes` (as many as there are cores if it is not said) a script has to be
+    guarded by `if __name__ == ...`.
     """
     shards.require()
     for name, number in (("documents", documents), ("processes", processes)):
@@ -97,7 +98,7 @@ class Recipe:
 
     tokenizer: str
     tokenizer_folder: Path | None
-    encoder: SentenceEncoder | Path
+    encoder: SentenceEncoder | Path | str
     lower: int = LOWER
     upper: int = UPPER
 
@@ -360,14 +361,16 @@ def _settings(source: str | Path, recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _encoder_settings(encoder: SentenceEncoder | Path) -> dict[str, Any]:
+def _encoder_settings(encoder: SentenceEncoder | Path | str) -> dict[str, Any]:
     if isinstance(encoder, Path):
         return {"name": MINILM_WHEEL.requirement, "sha256": MINILM_WHEEL.sha256, "window in tokens": WINDOW}
+    called = encoder if isinstance(encoder, str) else GIVEN
+    encoder = SentenceEncoder.load(encoder) if isinstance(encoder, str) else encoder
     digest = hashlib.sha256(_tokenizer_hash(encoder.tokenizer).encode())
     digest.update(encoder.model.config.to_json_string().encode())
     for name, weight in sorted(encoder.model.state_dict().items()):
         digest.update(name.encode() + weight.float().cpu().numpy().tobytes())
-    return {"name": "given by the caller", "sha256": digest.hexdigest(), "window in tokens": WINDOW}
+    return {"name": called, "sha256": digest.hexdigest(), "window in tokens": WINDOW}
 
 
 def _tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:

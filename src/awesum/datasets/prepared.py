@@ -14,6 +14,8 @@ from awesum.errors import AwesumError
 
 __all__ = ["PreparedDocument", "PreparedSplit", "prepared"]
 
+GIVEN = "given by the caller"
+"""The name of a sentence encoder that came from Python and has no other."""
 SETTINGS = "settings.json"
 """In each folder of prepared documents: how they were made."""
 
@@ -58,6 +60,15 @@ class PreparedSplit(Iterable[PreparedDocument]):
         self.folder = folder
         self.split = split
         self._documents = documents
+
+    @property
+    def encoder(self) -> dict[str, Any]:
+        """Name and hash of the sentence encoder that made the vectors."""
+        try:
+            found: dict[str, Any] = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))["sentence encoder"]
+            return found
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise AwesumError(f"{self.folder / SETTINGS} is damaged: prepare the documents again") from error
 
     @property
     def shards(self) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from awesum.datasets.prepared import PreparedDocument, PreparedSplit, prepared
+from awesum.datasets.prepared import GIVEN, PreparedDocument, PreparedSplit, prepared
 from awesum.datasets.workers import cores, work
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
@@ -34,7 +34,7 @@ from awesum.salience.centrality import Centrality
 from awesum.salience.choice import REDUNDANT, Calibration, choose, word_costs
 from awesum.salience.extractor import Extractor, Shape
 from awesum.salience.trained import TrainedSalience, Trust, mixed, tensors
-from awesum.weights import minilm_folder
+from awesum.weights import MINILM_WHEEL, minilm_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,11 +127,14 @@ class Items:
 
     def __init__(self, folders: Sequence[str], split: str) -> None:
         self.splits: list[PreparedSplit] = [prepared(folder, split) for folder in folders]
+        _check_encoders(self.splits)
 
     @cached_property
     def encoder(self) -> SentenceEncoder:
-        """Loaded when there is a query."""
-        return SentenceEncoder.load(minilm_folder())
+        """The one that made the vectors, loaded when there is a query."""
+        name = self.splits[0].encoder["name"]
+        embedded = name in (MINILM_WHEEL.requirement, GIVEN)  # what Python gave is known there alone
+        return SentenceEncoder.load(minilm_folder() if embedded else name)
 
     def item(self, document: PreparedDocument) -> Item:
         """A document as the extractor learns from it."""
@@ -157,6 +160,16 @@ class Items:
         for split in self.splits:
             wanted = {number * len(split) // count for number in range(count)} if count else range(len(split))
             yield from (self.item(document) for number, document in enumerate(split) if number in wanted)
+
+
+def _check_encoders(splits: Sequence[PreparedSplit]) -> None:
+    first, *others = splits
+    for other in others:
+        if other.encoder != first.encoder:
+            raise AwesumError(
+                f"{first.folder} has vectors of {first.encoder['name']}, {other.folder} of {other.encoder['name']}: "
+                "prepare both with the same --encoder"
+            )
 
 
 def _to_stderr(note: str) -> None:
