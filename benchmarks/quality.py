@@ -9,11 +9,10 @@ from the whole split. Every output is kept in `--out` as soon as it is written: 
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from rouge_score.rouge_scorer import RougeScorer
 
 from awesum import Document, Settings, Summarizer
+from awesum.datasets import Example, load
 from awesum.length import count_words
 from awesum.models.causal import Prompt
 from awesum.prompting import enough_words, tidy
@@ -29,30 +29,14 @@ from awesum.salience.text import augment
 from awesum.summarizer import INPUT, SIDE_BY_SIDE
 
 METRICS = ("rouge1", "rouge2", "rougeLsum")
-Row = dict[str, str]
 
 
-def rows(path: Path) -> Iterator[Row]:
-    """The documents of a split, one JSON object a line."""
-    if path.suffix == ".zst":
-        import zstandard
-
-        stream = zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(path.open("rb"))
-        yield from map(json.loads, io.TextIOWrapper(stream, encoding="utf-8", newline="\n"))
-    else:
-        with path.open(encoding="utf-8", newline="\n") as file:
-            yield from map(json.loads, file)
-
-
-def evenly(path: Path, number: int, longest: int) -> list[Row]:
+def evenly(data: Path, number: int, longest: int) -> list[Example]:
     """So many documents of at most `longest` words, evenly spaced over the split, first and last included."""
-
-    def fitting() -> Iterator[Row]:
-        return (row for row in rows(path) if count_words(row["document"]) <= longest)
-
-    count = sum(1 for _ in fitting())
-    wanted = {round(index * (count - 1) / max(number - 1, 1)) for index in range(number)}
-    return [row for index, row in enumerate(fitting()) if index in wanted]
+    examples = load(data, "validation")
+    fitting = [index for index, example in enumerate(examples) if count_words(example.document) <= longest]
+    wanted = sorted({round(place * (len(fitting) - 1) / max(number - 1, 1)) for place in range(number)})
+    return [examples[fitting[place]] for place in wanted]
 
 
 class Systems:
@@ -101,28 +85,29 @@ class Systems:
         return " ".join(tidy(next(chat.write([prompt]))))
 
 
-def outputs(name: str, write: Callable[[str, int], str], chosen: list[Row], folder: Path) -> dict[str, str]:
+def outputs(name: str, write: Callable[[str, int], str], chosen: list[Example], folder: Path) -> dict[str, str]:
     """The summaries of one system, those of an earlier run included."""
     path = folder / f"{name}.jsonl"
-    done = {row["id"]: row["summary"] for row in rows(path)} if path.exists() else {}
-    for number, row in enumerate(chosen, 1):
-        if row["id"] not in done:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    done = {row["id"]: row["summary"] for row in map(json.loads, lines)}
+    for number, example in enumerate(chosen, 1):
+        if example.id not in done:
             started = time.perf_counter()
-            done[row["id"]] = write(row["document"], count_words(row["summary"]))
+            done[example.id] = write(example.document, count_words(example.summary))
             seconds = round(time.perf_counter() - started, 1)
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"id": row["id"], "summary": done[row["id"]], "seconds": seconds}) + "\n")
+                file.write(json.dumps({"id": example.id, "summary": done[example.id], "seconds": seconds}) + "\n")
             print(f"{name}: {number} of {len(chosen)}, {seconds} s", file=sys.stderr, flush=True)
     return done
 
 
-def scores(summaries: dict[str, str], chosen: list[Row]) -> NDArray[np.float64]:
+def scores(summaries: dict[str, str], chosen: list[Example]) -> NDArray[np.float64]:
     """R-1, R-2 and R-Lsum (F, stemmed, a sentence a line) and the length ratio, averaged over the documents."""
     scorer = RougeScorer(METRICS, use_stemmer=True)
     table = []
-    for row in chosen:
-        result = scorer.score(_lines(row["summary"]), _lines(summaries[row["id"]]))
-        ratio = count_words(summaries[row["id"]]) / count_words(row["summary"])
+    for example in chosen:
+        result = scorer.score(_lines(example.summary), _lines(summaries[example.id]))
+        ratio = count_words(summaries[example.id]) / count_words(example.summary)
         table.append([*(100 * result[metric].fmeasure for metric in METRICS), ratio])
     return np.mean(table, axis=0)
 
@@ -145,14 +130,13 @@ def main() -> int:
     )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    path = next(path for name in ("validation.jsonl", "validation.jsonl.zst") if (path := options.data / name).exists())
-    chosen = evenly(path, options.documents, options.longest)
+    chosen = evenly(options.data, options.documents, options.longest)
     systems = Systems()
     written = {
         name: outputs(name, getattr(systems, name), [] if options.only_done else chosen, options.out)
         for name in options.systems
     }
-    chosen = [row for row in chosen if all(row["id"] in done for done in written.values())]
+    chosen = [example for example in chosen if all(example.id in done for done in written.values())]
     print(f"{len(chosen)} documents\n{'system':<10} {'R-1':>6} {'R-2':>6} {'R-Lsum':>6} {'length':>6}")
     for name, done in written.items():
         r1, r2, rl, ratio = scores(done, chosen)
