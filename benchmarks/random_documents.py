@@ -1,10 +1,12 @@
-"""Documents of random tokens in the proportions of GovReport, for measuring time and memory."""
+"""Models with random weights and documents of random tokens, for measuring time and memory."""
 
 from __future__ import annotations
 
 import random
 
-from awesum.models.awesome import AwesomeConfig
+import torch
+
+from awesum.models.awesome import AwesomeBart, AwesomeConfig
 from awesum.recurrence import DocumentInputs
 from awesum.segmentation import UPPER
 
@@ -14,8 +16,22 @@ SENTENCE = 32
 """Tokens of a salient sentence."""
 
 
+def random_model(config: AwesomeConfig) -> AwesomeBart:
+    """A model that no time was spent on initializing: the meta device first, then small random numbers."""
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        model = AwesomeBart(config)
+    model = model.to_empty(device="cpu")
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            if tensor.is_floating_point():
+                tensor.normal_(0, 0.02)
+    model.tie_weights()
+    return model
+
+
 def random_document(config: AwesomeConfig, segments: int, seed: int = 0) -> DocumentInputs:
-    """A document whose segments are as long as they get, with as much salient content as its model takes."""
+    """In the proportions of GovReport, its segments as long as they get, with as much salient content as is taken."""
     chance = random.Random(seed)
     length = config.max_position_embeddings if config.salient == "text" else UPPER
 

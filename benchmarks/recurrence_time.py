@@ -18,23 +18,9 @@ import torch
 from awesum.models.awesome import AwesomeBart, AwesomeConfig
 from awesum.recurrence import DocumentInputs, generate, train
 from benchmarks import report
-from benchmarks.random_documents import TARGET, random_document
+from benchmarks.random_documents import TARGET, random_document, random_model
 
 BEAMS = 4
-
-
-def model(memory: str) -> AwesomeBart:
-    """BART-large with or without memory in its last three layers."""
-    torch.manual_seed(0)
-    with torch.device("meta"):
-        made = AwesomeBart(AwesomeConfig(memory=memory, dropout=0.1))
-    made = made.to_empty(device="cpu")
-    with torch.no_grad():
-        for tensor in (*made.parameters(), *made.buffers()):
-            if tensor.is_floating_point():
-                tensor.normal_(0, 0.02)
-    made.tie_weights()
-    return made
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -64,7 +50,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     torch.set_flush_denormal(True)
-    se3, attentive = model("none"), model("attentive")
+    se3, attentive = (random_model(AwesomeConfig(memory=memory, dropout=0.1)) for memory in ("none", "attentive"))
     document = random_document(se3.config, options.segments)
     reached = []
     for name, work, bar in (("training", train_once, 1.3), ("generation", generate_once, 1.2)):

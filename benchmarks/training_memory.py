@@ -56,22 +56,14 @@ def measure(variant: str, segments: int, large: bool) -> None:
     import torch
 
     from awesum.footprint import peak_memory
-    from awesum.models.awesome import AwesomeBart, AwesomeConfig
+    from awesum.models.awesome import AwesomeConfig
     from awesum.recurrence import train
-    from benchmarks.random_documents import random_document
+    from benchmarks.random_documents import random_document, random_model
 
     torch.set_flush_denormal(True)
     before = peak_memory()
     config = AwesomeConfig(**({} if large else SMALL), **VARIANTS[variant])  # the defaults are those of BART-large
-    torch.manual_seed(0)
-    with torch.device("meta"):
-        model = AwesomeBart(config)
-    model = model.to_empty(device="cpu").train()
-    with torch.no_grad():
-        for tensor in (*model.parameters(), *model.buffers()):
-            if tensor.is_floating_point():
-                tensor.normal_(0, 0.02)
-    model.tie_weights()
+    model = random_model(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, foreach=False)
     for count in (2, segments):  # the second one begins with gradients and both moments in place
         train(model, [random_document(config, count)], torch.Tensor.backward)

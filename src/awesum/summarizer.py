@@ -71,11 +71,11 @@ class Summarizer:
         salience: Salience | None = None,
     ) -> None:
         self.model = model
-        if salience is not None:
-            self.salience = salience
         if encoder is not None:
             self.encoder = encoder
-            self.salience = salience or Centrality()  # what is shipped was trained with the vectors of our encoder
+            salience = salience or Centrality()  # what is shipped was trained with the vectors of our encoder
+        if salience is not None:
+            self.salience = salience
         if chat is not None:
             self.chat = chat
 

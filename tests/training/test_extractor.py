@@ -72,11 +72,11 @@ Prepare = Callable[..., str]
 def prepared_rows(
     tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, tiny_encoder: SentenceEncoder
 ) -> Prepare:
-    def run(**splits: list[dict[str, Any]]) -> str:
+    def run(encoder: SentenceEncoder | str = tiny_encoder, **splits: list[dict[str, Any]]) -> str:
         folder = tmp_path_factory.mktemp("extractor")
         for split, rows in splits.items():
             written(folder / "rows", f"{split}.jsonl", plain(rows))
-        options: dict[str, Any] = {"tokenizer": str(tiny_folder), "encoder": tiny_encoder, "processes": 1}
+        options: dict[str, Any] = {"tokenizer": str(tiny_folder), "encoder": encoder, "processes": 1}
         return str(prepare(folder / "rows", folder / "out", lower=60, upper=90, quiet=True, **options).folder)
 
     return run
@@ -270,16 +270,18 @@ def test_item_is_the_document_with_its_white_space(validation: list[Item]) -> No
         assert item.query is None
 
 
-def test_queries_are_read_by_the_encoder(
-    prepared_rows: Prepare, tiny_encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_queries_are_read_by_the_encoder_that_made_the_vectors(
+    prepared_rows: Prepare, tiny_encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
     tiny_encoder.model.save_pretrained(tmp_path)
     tiny_encoder.tokenizer.save_pretrained(tmp_path)
-    monkeypatch.setattr(training, "minilm_folder", lambda: tmp_path)
-    asked = prepared_rows(test=[row(0, "What of the harbour crane?"), row(1)])
+    rows = [row(0, "What of the harbour crane?"), row(1)]
+    asked = prepared_rows(encoder=str(tmp_path), test=rows)
     first, second = Items([asked], "test").spread(None)
     np.testing.assert_allclose(first.query, tiny_encoder.encode(["What of the harbour crane?"])[0], atol=1e-6)
     assert second.query is None
+    nameless = Items([prepared_rows(test=rows)], "test")
+    assert "an encoder that has no name" in refusal(lambda: list(nameless.spread(None)))
 
 
 def test_worth_is_the_label_and_how_much_of_the_summary_is_in_a_sentence(validation: list[Item]) -> None:

@@ -359,7 +359,7 @@ def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
         for running in processes:
             running.kill()
     one = expected(tiny(), documents())
-    both = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(2)]
+    both = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
     assert [found["processes"] for found in both] == [2, 2]
     assert sorted(both[0]["segments"] + both[1]["segments"]) == [1, 1, 1, 3]
     assert [1, 1] in [found["segments"] for found in both]  # one of them had nothing to update

@@ -172,10 +172,9 @@ class Pass:
 
 @dataclass
 class AwesomeEncoderOutput(BaseModelOutput):
-    """The library's output, the memory of the encoder after the segment, and that of the other direction."""
+    """The library's output and the memory of the encoder after the segment."""
 
     memory: Any = None
-    ahead: Any = None
 
 
 @dataclass

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 REDUNDANT = 0.85
 """A sentence whose cosine with a chosen one is above this says the same thing again. Chosen on GovReport."""
-
-
 FEWEST_WORDS, MOST_WORDS = 6, 100
 """A sentence with fewer words (a heading) or more (a table, a list) is not chosen for a summary; nor is one without a
 full stop."""
@@ -28,9 +26,8 @@ full stop."""
 class Calibration:
     """How long a choice of sentences is if nobody says so, and when one says again what another says.
 
-    Fitted to validation documents; the values here are GovReport's.
-
-    A summary of N words has `factor` * N ** `power` words; documents of more than `longest` words have no longer ones.
+    Out of a document of N words it has `factor` * N ** `power` words; beyond `longest` words it gets no longer. Fitted
+    to validation documents; the values here are GovReport's.
     """
 
     factor: float = 4.68
@@ -40,7 +37,7 @@ class Calibration:
     """The cosine above which a sentence says again what a chosen one says."""
 
     def words(self, words: int) -> float:
-        """How long a choice of sentences out of so many words is."""
+        """How many are chosen out of so many."""
         return min(self.factor * min(words, self.longest) ** self.power, words) if words else 0.0
 
 

@@ -1,8 +1,7 @@
 """What can be seen of a sentence without understanding it: where it stands, how long it is, how common its words are.
 
 A sentence vector says what a sentence is about; whether a document comes back to it, and whether it opens a paragraph,
-has to be counted. All figures are of the order of one, and none depends on what is behind a part of the document that
-has been read, but for the document's own size and words.
+has to be counted. All figures are of the order of one, however long the document.
 """
 
 from __future__ import annotations

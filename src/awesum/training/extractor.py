@@ -133,8 +133,12 @@ class Items:
     def encoder(self) -> SentenceEncoder:
         """The one that made the vectors, loaded when there is a query."""
         name = self.splits[0].encoder["name"]
-        embedded = name in (MINILM_WHEEL.requirement, GIVEN)  # what Python gave is known there alone
-        return SentenceEncoder.load(minilm_folder() if embedded else name)
+        if name == GIVEN:
+            raise AwesumError(
+                f"the vectors in {self.splits[0].folder} are of an encoder that has no name, which cannot read the "
+                "queries: prepare the documents with --encoder NAME_OR_PATH, or with the embedded one"
+            )
+        return SentenceEncoder.load(minilm_folder() if name == MINILM_WHEEL.requirement else name)
 
     def item(self, document: PreparedDocument) -> Item:
         """A document as the extractor learns from it."""
