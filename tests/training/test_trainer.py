@@ -331,6 +331,7 @@ def process(output: str) -> None:
         },
         Path(output) / f"{rank}.pt",
     )
+    trainer.leave()
 
 
 def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
@@ -357,7 +358,8 @@ def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
             assert running.returncode == 0, told
     finally:
         for running in processes:
-            running.kill()
+            with running:  # its pipe is closed and its end awaited
+                running.kill()
     one = expected(tiny(), documents())
     both = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
     assert [found["processes"] for found in both] == [2, 2]

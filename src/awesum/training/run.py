@@ -73,6 +73,7 @@ def train(
     )
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.save_trained()
+    trainer.leave()
     return output
 
 

@@ -145,6 +145,11 @@ class AwesomeTrainer(Trainer):
         except UNSAVED as error:
             raise self._unsaved(f"the trained model in {self.args.output_dir}", error) from error
 
+    def leave(self) -> None:
+        """Part from the other processes, all at once: one whose threads still talk to them may die as it ends."""
+        self.accelerator.wait_for_everyone()
+        self.accelerator.end_training()
+
     def _unsaved(self, what: str, error: Exception) -> AwesumError:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         last = last_checkpoint(Path(self.args.output_dir))
