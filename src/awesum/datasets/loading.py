@@ -25,18 +25,58 @@ from awesum.errors import AwesumError
 from awesum.weights import cache_folder, sha256
 
 
-class Examples(Sequence[Example]):
-    """The rows of a file, read when they are asked for. A slice is again `Examples`."""
+class Rows(Sequence[bytes]):
+    """The lines of a file, read when they are asked for. Lines end at a newline and nothing else."""
 
-    def __init__(self, path: Path, rows: Path, offsets: array[int], lines: array[int]) -> None:
+    def __init__(self, path: Path, plain: Path, offsets: array[int], lines: array[int]) -> None:
         self.path = path
-        """The file as the user knows it; `rows` is where its lines can be read, elsewhere if it is compressed."""
-        self._rows = rows
+        """The file as the user knows it; `plain` is where its lines can be read, elsewhere if it is compressed."""
+        self.lines = lines
+        """The number of each row's line."""
+        self._plain = plain
         self._offsets = offsets
-        self._lines = lines
+
+    @classmethod
+    def of(cls, path: Path, plain: Path | None = None, *, blank: bool = False) -> Rows:
+        """Those of a file, decompressed to the cache first if need be. Blank lines are rows only if it is said so."""
+        try:
+            plain = plain or _plain(path)
+            offsets, lines = _index(plain, blank)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if not offsets:
+            raise empty(path)
+        return cls(path, plain, offsets, lines)
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rows: ...
+    def __getitem__(self, index: int | slice) -> bytes | Rows:
+        if isinstance(index, slice):
+            return Rows(self.path, self._plain, self._offsets[index], self.lines[index])
+        offset = self._offsets[index]
+        try:
+            # Opened each time: nothing is left open, and worker processes do not share a position.
+            with self._plain.open("rb") as file:
+                file.seek(offset)
+                return file.readline()
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+
+
+class Examples(Sequence[Example]):
+    """The examples of a file, read when they are asked for. A slice is again `Examples`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.path = rows.path
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -44,16 +84,8 @@ class Examples(Sequence[Example]):
     def __getitem__(self, index: slice) -> Examples: ...
     def __getitem__(self, index: int | slice) -> Example | Examples:
         if isinstance(index, slice):
-            return Examples(self.path, self._rows, self._offsets[index], self._lines[index])
-        offset, line = self._offsets[index], self._lines[index]
-        try:
-            # Opened each time: nothing is left open, and worker processes do not share a position.
-            with self._rows.open("rb") as file:
-                file.seek(offset)
-                row = file.readline()
-        except OSError as error:
-            raise unreadable(self.path, error) from error
-        return parse(row, str(self.path), line)
+            return Examples(self._rows[index])
+        return parse(self._rows[index], str(self.path), self._rows.lines[index])
 
 
 def load(source: str | Path, split: str) -> Examples:
@@ -64,25 +96,17 @@ def load(source: str | Path, split: str) -> Examples:
     """
     found = find(source, split)
     if isinstance(found, Dataset):
-        path, rows = Path(f"{found.name}-{split}.jsonl"), _fetched(found, split)
-    else:
-        path, rows = found, _plain(found)
-    try:
-        offsets, lines = _index(rows)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    if not offsets:
-        raise empty(path)
-    return Examples(path, rows, offsets, lines)
+        return Examples(Rows.of(Path(f"{found.name}-{split}.jsonl"), _fetched(found, split)))
+    return Examples(Rows.of(found))
 
 
-def _index(rows: Path) -> tuple[array[int], array[int]]:
-    """Where each row begins, and its line number. Lines end at a newline and nothing else; blank ones are no rows."""
+def _index(rows: Path, blank: bool) -> tuple[array[int], array[int]]:
+    """Where each row begins, and its line number."""
     offsets, lines = array("q"), array("q")
     offset = 0
     with rows.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if not line.isspace():
+            if blank or not line.isspace():
                 offsets.append(offset)
                 lines.append(number)
             offset += len(line)

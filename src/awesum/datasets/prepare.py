@@ -34,7 +34,6 @@ from awesum.datasets.rows import Example
 from awesum.datasets.shards import SIZE, PreparedDocument
 from awesum.datasets.sources import is_public, splits
 from awesum.datasets.stream import Stream, examples
-from awesum.datasets.workers import cores, work
 from awesum.document import Segment, Sentence
 from awesum.embedding import WINDOW, SentenceEncoder
 from awesum.errors import AwesumError
@@ -45,6 +44,7 @@ from awesum.rouge import tokens
 from awesum.segmentation import LOWER, UPPER, measure
 from awesum.settings import SMOLLM2
 from awesum.weights import MINILM_WHEEL, minilm_folder, smollm2_folder
+from awesum.workers import cores, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -77,11 +77,11 @@ def from_fields(fields: Mapping[str, Any], where: str, number: int) -> Example:
         message = f"{where} has an empty {_name(fields, 'document')!r}: remove the line, or give it its text"
         raise BadRow(NO_DOCUMENT, message)
     return Example(
-        id=_id(fields, where) or str(number),
+        id=row_id(fields, where) or str(number),
         document=document,
         summary=summary,
         query=(_text(fields, "query", where) or None) if _name(fields, "query") else None,
-        references=_references(fields, where) or (summary,),
+        references=references_of(fields, where) or (summary,),
     )
 
 
@@ -97,10 +97,11 @@ def _text(fields: Mapping[str, Any], field: str, where: str) -> str:
         there = ", ".join(map(repr, fields)) or "nothing"
         message = f"{where} has no {field!r} (it has {there}): call the field that, or one of {others}"
         raise BadRow({"document": NO_DOCUMENT, "summary": NO_SUMMARY}.get(field, WRONG), message)
-    return _checked(fields[name], name, where)
+    return checked_text(fields[name], name, where)
 
 
-def _checked(value: object, name: str, where: str) -> str:
+def checked_text(value: object, name: str, where: str) -> str:
+    """The text of a field, if it is one."""
     if not isinstance(value, str):
         raise BadRow(WRONG, f"{where} has a {type(value).__name__} as {name!r}: give one text")
     try:
@@ -110,15 +111,17 @@ def _checked(value: object, name: str, where: str) -> str:
     return value
 
 
-def _id(fields: Mapping[str, Any], where: str) -> str:
+def row_id(fields: Mapping[str, Any], where: str) -> str:
+    """The id of a row as a text; an empty one if it has none."""
     name = _name(fields, "id")
     value = fields[name] if name else ""
-    return str(value) if isinstance(value, int) else _checked(value, "id", where)
+    return str(value) if isinstance(value, int) else checked_text(value, "id", where)
 
 
-def _references(fields: Mapping[str, Any], where: str) -> tuple[str, ...]:
+def references_of(fields: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """All summaries to compare with that a row lists; none if it has only the one."""
     name = _name(fields, "references")
     values = fields[name] if name else []
     if not isinstance(values, list):
         raise BadRow(WRONG, f"{where} has a {type(values).__name__} as {name!r}: give a list of texts")
-    return tuple(_checked(value, "references", where) for value in values)
+    return tuple(checked_text(value, "references", where) for value in values)

@@ -9,8 +9,8 @@ from multiprocessing import active_children
 
 import pytest
 
-from awesum.datasets.workers import AHEAD, work
 from awesum.errors import AwesumError
+from awesum.workers import AHEAD, work
 
 
 def slow_at_first(number: int) -> int:
