@@ -40,7 +40,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@$(PIP) -e '.[dev,data,benchmarks]'
+	@$(PIP) -e '.[dev,data,evaluate,benchmarks]'
 	@touch $@
 
 benchmarks: install-dev

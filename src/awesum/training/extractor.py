@@ -23,18 +23,18 @@ import torch
 from tqdm import tqdm
 
 from awesum.datasets.prepared import GIVEN, PreparedDocument, PreparedSplit, prepared
-from awesum.datasets.workers import cores, work
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.length import count_words
-from awesum.reading.sentences import sentence_spans
-from awesum.rouge import Index, NGrams, Vocabulary, f_measure, overlap, tokens
+from awesum.metrics.rouge import Rouge, lines
+from awesum.rouge import Index, NGrams, Vocabulary, f_measure, overlap
 from awesum.salience import Salience
 from awesum.salience.centrality import Centrality
 from awesum.salience.choice import REDUNDANT, Calibration, choose, word_costs
 from awesum.salience.extractor import Extractor, Shape
 from awesum.salience.trained import TrainedSalience, Trust, mixed, tensors
 from awesum.weights import MINILM_WHEEL, minilm_folder
+from awesum.workers import cores, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -421,23 +421,11 @@ def _lead(item: Item, amount: float) -> list[int]:
 
 
 class _Rouge:
-    """Google's scores, stemmed, one sentence a line."""
+    """That of a reference and the chosen sentences, a line each."""
 
     def __init__(self) -> None:
-        from rouge_score.rouge_scorer import RougeScorer
-
-        self.scorer = RougeScorer(["rouge1", "rouge2", "rougeLsum"], tokenizer=_Tokenizer())
+        self.rouge = Rouge()
 
     def __call__(self, pair: tuple[str, str]) -> tuple[float, float, float]:
-        summary, text = pair
-        lines = "\n".join(" ".join(summary[start:end].split()) for start, end in sentence_spans(summary))
-        scores = self.scorer.score(lines, text)
-        return scores["rouge1"].fmeasure, scores["rouge2"].fmeasure, scores["rougeLsum"].fmeasure
-
-
-class _Tokenizer:
-    """The one of `rouge_score`, which remembers stems."""
-
-    @staticmethod
-    def tokenize(text: str) -> list[str]:
-        return tokens(text)
+        reference, extract = pair
+        return self.rouge.compare([lines(reference)], extract)

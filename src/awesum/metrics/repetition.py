@@ -1,0 +1,35 @@
+"""Repetition: how much of a summary it has said before. Segment by segment, a model easily says things twice."""
+
+from __future__ import annotations
+
+from math import nan
+
+from awesum.metrics.metric import Need, Sample, Score
+from awesum.rouge import tokens
+
+LENGTH = 3
+"""Words in a row. Pairs recur in any text; four miss what is said again a little differently."""
+
+
+class Repetition:
+    """The share of a summary's trigrams that stand in it earlier already."""
+
+    name = "repetition"
+    needs: frozenset[Need] = frozenset()
+    scores = (
+        Score(
+            "repetition",
+            "Repeated",
+            "lower",
+            0,
+            1,
+            100,
+            settings=f"share of the summary's runs of {LENGTH} stemmed words that stand in it earlier already",
+        ),
+    )
+
+    def measure(self, sample: Sample) -> dict[str, float]:
+        """NaN for a summary too short to repeat anything."""
+        words = tokens(sample.prediction)
+        runs = [tuple(words[start : start + LENGTH]) for start in range(len(words) - LENGTH + 1)]
+        return {"repetition": 1 - len(set(runs)) / len(runs) if runs else nan}

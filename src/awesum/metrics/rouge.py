@@ -1,0 +1,56 @@
+"""ROUGE-1, ROUGE-2 and ROUGE-L of the summary level, by Google's `rouge-score`: stemmed, one sentence a line.
+
+What the paper calls R-L is `rougeLsum`. Sentences are split anew here, in predictions and references alike, because
+nothing else tells them: a text that comes as one line would otherwise be compared as one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from awesum import rouge
+from awesum.metrics.metric import Need, Sample, Score
+from awesum.reading.sentences import sentence_spans
+
+_HOW = "F-measure of Google's rouge-score, Porter stemmer, sentences by nupunkt; the best of several references"
+
+
+class _Tokenizer:
+    """The tokens of `rouge-score`, whose stems are remembered."""
+
+    tokenize = staticmethod(rouge.tokens)
+
+
+class Rouge:
+    """Words, pairs of words and subsequences that a summary shares with the reference."""
+
+    name = "rouge"
+    needs: frozenset[Need] = frozenset({"reference"})
+    scores = (
+        Score("rouge-1", "R-1", "higher", 0, 1, 100, settings=f"{_HOW} (rouge1)"),
+        Score("rouge-2", "R-2", "higher", 0, 1, 100, settings=f"{_HOW} (rouge2)"),
+        Score("rouge-l", "R-L", "higher", 0, 1, 100, settings=f"{_HOW} (rougeLsum, of the whole summary)"),
+    )
+
+    @cached_property
+    def _scorer(self) -> Any:
+        from rouge_score.rouge_scorer import RougeScorer
+
+        return RougeScorer(["rouge1", "rouge2", "rougeLsum"], tokenizer=_Tokenizer())
+
+    def measure(self, sample: Sample) -> dict[str, float]:
+        """The best F-measure that any of the references gives, for each of the three."""
+        found = self.compare([lines(text) for text in sample.references], lines(sample.prediction))
+        return {score.name: value for score, value in zip(self.scores, found, strict=True)}
+
+    def compare(self, references: Sequence[str], prediction: str) -> tuple[float, float, float]:
+        """The same of texts that have one sentence a line already."""
+        found = self._scorer.score_multi(references, prediction)
+        return found["rouge1"].fmeasure, found["rouge2"].fmeasure, found["rougeLsum"].fmeasure
+
+
+def lines(text: str) -> str:
+    """One sentence a line."""
+    return "\n".join(" ".join(text[start:end].split()) for start, end in sentence_spans(text))

@@ -1,0 +1,327 @@
+"""SummaC: how far a document bears out each sentence of a summary, by a model of natural language inference (NLI).
+
+Of a document sentence i (the premise) and a summary sentence j (the hypothesis) such a model says how probable it is
+that i entails j (E) and that i contradicts j (C). SummaC-ZS is the mean over j of max_i E - max_i C, here over all of
+the document. SummaC-Conv, at its published settings, sees the beginning of both texts only and grows with the number
+of document sentences: it is there to compare with published numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import exp
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from awesum.embedding import SentenceEncoder
+from awesum.errors import AwesumError
+from awesum.metrics.metric import Need, Sample, Score
+from awesum.models.loading import choose_device, load_tokenizer, loading, window_of
+from awesum.reading.sentences import sentence_spans
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from tokenizers import Encoding
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+VITC = "tals/albert-xlarge-vitaminc-mnli"
+"""The model that SummaC's authors recommend, and the one that the weights of Conv belong to."""
+UNLABELLED = {
+    "albert-xlarge-vitaminc-mnli": (0, 1),
+    "albert-base-vitaminc-mnli": (0, 1),
+    "albert-xlarge-vitaminc": (0, 1),
+}
+"""Places of entailment and contradiction, by the last part of the name, should a configuration not name its labels."""
+
+PREMISES = 40
+"""Document sentences that each summary sentence is compared with: those nearest to it."""
+CONV_PREMISES, CONV_HYPOTHESES = 100, 10
+"""Sentences that Conv sees: the first ones."""
+TOO_SHORT = 10
+"""Characters up to which a chunk is no sentence, but a heading, a number or what is left of a list."""
+LONGEST = 500
+"""Word pieces of a pair with its marks."""
+
+BATCH_TOKENS = 1024
+"""Padded tokens of one forward pass on a processor; a GPU is given sixteen times as many."""
+TOGETHER = 1024
+"""Pairs that are sorted by length together, and sentences that are tokenized or embedded together."""
+
+# Conv: 23 bins of E, the weight of a premise in each, and what makes a score of the mean over the hypotheses.
+# fmt: off
+EDGES = np.array([
+    0, 0.01, 0.02, 0.03, 0.04, 0.07, 0.13, 0.37, 0.90, 0.91, 0.92, 0.93,
+    0.94, 0.95, 0.955, 0.96, 0.965, 0.97, 0.975, 0.98, 0.985, 0.99, 0.995, 1,
+])
+WEIGHTS = np.array([
+    -0.0045, -0.0148, -0.0224, 0.0213, -0.0110, -0.0796, -0.0559, -0.0842, -0.2454, -0.5176, -0.3848, -0.4864,
+    -0.6251, -0.4775, -0.7724, -0.9259, -1.0009, -1.0923, -1.1168, -1.1111, -1.5993, -2.0340, -2.3670,
+])
+# fmt: on
+BIAS, SLOPE, OFFSET = 0.6318, -1.6173, -0.3712
+
+_ADVICE = f"give an NLI model such as {VITC}, by its folder or its name on the hub"
+
+ZS_SCORE = Score("summac-zs", "SummaC-ZS", "higher", low=-1.0, high=1.0, scale=100.0)
+CONV_SCORE = Score("summac-conv", "SummaC-Conv", "higher", high=1.0, scale=100.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What a document says of the sentences of a summary."""
+
+    entailment: NDArray[np.float64]
+    """max_i E of every summary sentence. (m)"""
+    contradiction: NDArray[np.float64]
+    """max_i C of every summary sentence. (m)"""
+    image: NDArray[np.float64]
+    """E of the sentences that Conv sees. (at most 100, at most 10)"""
+
+    @property
+    def sentences(self) -> NDArray[np.float64]:
+        """SummaC-ZS of every summary sentence. (m)"""
+        return self.entailment - self.contradiction
+
+
+class Pair(NamedTuple):
+    """A premise and a hypothesis, by their places, as the model reads them."""
+
+    premise: int
+    hypothesis: int
+    ids: NDArray[np.int32]
+    types: NDArray[np.int32]
+
+
+class Summac:
+    """SummaC with any NLI model; with `premises=None` every pair of sentences is asked about."""
+
+    name = "summac"
+    scores: tuple[Score, ...] = (ZS_SCORE, CONV_SCORE)
+    needs: frozenset[Need] = frozenset({"document", "model"})
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        title: str = VITC,
+        premises: int | None = PREMISES,
+        encoder: SentenceEncoder | None = None,
+    ) -> None:
+        if premises is not None and premises < 1:
+            raise AwesumError(
+                f"SummaC cannot compare with {premises} document sentences: give 1 or more, or none for all"
+            )
+        self.model = model
+        self.tokenizer = tokenizer
+        self.title = title
+        self.premises = premises
+        self.labels = nli_labels(model.config.id2label, title)
+        # Two positions less than the model has: RoBERTa keeps two for itself.
+        self.limit = min(LONGEST, window_of(model.config) - 2, tokenizer.model_max_length)
+        self.cut = 0
+        """Document sentences, of all that was measured, that were too long for the model and were cut at their end."""
+        self.cut_summary = 0
+        """Summary sentences that were: only those that alone take more than half of what the model reads."""
+        self._encoder = encoder
+        compared = "all document sentences" if premises is None else f"the {premises} nearest document sentences"
+        of_conv = f"the first {CONV_PREMISES} document and {CONV_HYPOTHESES} summary sentences"
+        self.scores = (
+            replace(ZS_SCORE, settings=f"{title}; each summary sentence with {compared} of the whole document"),
+            replace(CONV_SCORE, settings=f"{title}; official settings: {of_conv} only, weights released for {VITC}"),
+        )
+
+    @classmethod
+    def load(cls, model: str = VITC, premises: int | None = PREMISES, encoder: SentenceEncoder | None = None) -> Summac:
+        """With an NLI model from a folder or the hub; `encoder`, or else MiniLM, finds the nearest sentences."""
+        from transformers import AutoConfig, AutoModelForSequenceClassification
+
+        device, dtype, _ = choose_device()
+        kind = "an NLI model's folder with config.json, tokenizer and safetensors weights"
+        with loading(model, kind=kind) as (source, options):
+            nli_labels(getattr(AutoConfig.from_pretrained(source, **options), "id2label", {}), model)
+            loaded, report = AutoModelForSequenceClassification.from_pretrained(
+                source, use_safetensors=True, dtype=dtype, output_loading_info=True, **options
+            )
+        if missing := sorted(report["missing_keys"]):
+            raise AwesumError(
+                f"{model} is no NLI model: weights are missing ({', '.join(missing[:3])}), as in a model that was "
+                f"never trained to classify; {_ADVICE}"
+            )
+        tokenizer = load_tokenizer(model)
+        if not tokenizer.is_fast or tokenizer.pad_token_id is None:
+            raise AwesumError(
+                f"{model} has no tokenizer for batches of pairs (tokenizer.json, padding token); {_ADVICE}"
+            )
+        return cls(loaded.to(device).eval(), tokenizer, model, premises, encoder)
+
+    def measure(self, sample: Sample) -> Mapping[str, float]:
+        """Both scores of one summary."""
+        support = self.support(sample.document, sample.prediction)
+        return {"summac-zs": float(support.sentences.mean()), "summac-conv": conv(support.image)}
+
+    def support(self, document: str, summary: str) -> Support:
+        """What is behind the scores; where one side has no sentence, zeros as of one pair that says nothing."""
+        premises, hypotheses = chunks(document), chunks(summary)
+        if not premises or not hypotheses:
+            return Support(np.zeros(1), np.zeros(1), np.zeros((1, 1)))
+        near = self._near(premises, hypotheses)
+        seen = range(min(len(premises), CONV_PREMISES)), range(min(len(hypotheses), CONV_HYPOTHESES))
+        # The union of what both scores need, so that no pair is asked about twice.
+        wanted = [near[i].union(seen[1]) if i in seen[0] else near[i] for i in range(len(premises))]
+        entailment, contradiction = np.zeros(len(hypotheses)), np.zeros(len(hypotheses))
+        image = np.zeros((len(seen[0]), len(seen[1])))
+        for i, j, e, c in self._ask(premises, hypotheses, wanted):
+            if j in near[i]:
+                entailment[j], contradiction[j] = max(entailment[j], e), max(contradiction[j], c)
+            if i in seen[0] and j in seen[1]:
+                image[i, j] = e
+        return Support(entailment, contradiction, image)
+
+    def _near(self, premises: Sequence[str], hypotheses: Sequence[str]) -> list[frozenset[int]]:
+        """For each premise, the hypotheses that have it among the nearest ones."""
+        count = len(hypotheses)
+        if self.premises is None or self.premises >= len(premises):
+            return [frozenset(range(count))] * len(premises)
+        encoder = self._minilm()
+        claims = encoder.encode(hypotheses)  # (m, d)
+        best, places = np.zeros((count, 0), np.float32), np.zeros((count, 0), np.intp)
+        for first in range(0, len(premises), TOGETHER):
+            # Block by block, so that the vectors of a whole book are never there at once. Of equals the first is taken.
+            vectors = encoder.encode(premises[first : first + TOGETHER])
+            best = np.concatenate([best, claims @ vectors.T], axis=1)
+            here = np.broadcast_to(np.arange(first, first + len(vectors)), (count, len(vectors)))
+            places = np.concatenate([places, here], axis=1)
+            order = np.argsort(-best, axis=1, kind="stable")[:, : self.premises]
+            best, places = np.take_along_axis(best, order, axis=1), np.take_along_axis(places, order, axis=1)
+        near: list[set[int]] = [set() for _ in premises]
+        for j, i in np.ndindex(places.shape):
+            near[places[j, i]].add(j)
+        return [frozenset(those) for those in near]
+
+    def _minilm(self) -> SentenceEncoder:
+        if self._encoder is None:
+            from awesum.weights import minilm_folder
+
+            self._encoder = SentenceEncoder.load(minilm_folder())
+        return self._encoder
+
+    def _ask(
+        self, premises: Sequence[str], hypotheses: Sequence[str], wanted: Sequence[Collection[int]]
+    ) -> Iterator[tuple[int, int, float, float]]:
+        """Premise, hypothesis, E and C of all pairs wanted, in batches of pairs of about the same length."""
+        budget = BATCH_TOKENS * (16 if self.model.device.type == "cuda" else 1)
+        pairs = self._pairs(premises, hypotheses, wanted)
+        while together := list(islice(pairs, TOGETHER)):
+            together.sort(key=lambda pair: len(pair.ids))
+            for batch in _batches(together, budget):
+                for pair, (e, c) in zip(batch, self._probabilities(batch), strict=True):
+                    yield pair.premise, pair.hypothesis, float(e), float(c)
+
+    def _pairs(
+        self, premises: Sequence[str], hypotheses: Sequence[str], wanted: Sequence[Collection[int]]
+    ) -> Iterator[Pair]:
+        """The pairs as the tokenizer joins them, from sentences that were tokenized once; counts what is cut."""
+        backend = self.tokenizer.backend_tokenizer
+        claims = self._pieces(hypotheses)
+        cut_claims: set[int] = set()
+        for first in range(0, len(premises), TOGETHER):
+            block = [i for i in range(first, min(first + TOGETHER, len(premises))) if wanted[i]]
+            for i, premise in zip(block, self._pieces([premises[i] for i in block]), strict=True):
+                cut = False
+                for j in sorted(wanted[i]):
+                    # What is too long loses the end of its longer side, which is what SummaC's authors do.
+                    joined = backend.post_process(premise, claims[j])
+                    if len(joined) >= self.limit:
+                        cut |= joined.sequence_ids.count(0) < len(premise)
+                        if joined.sequence_ids.count(1) < len(claims[j]):
+                            cut_claims.add(j)
+                    yield Pair(i, j, np.array(joined.ids, np.int32), np.array(joined.type_ids, np.int32))
+                self.cut += cut
+        self.cut_summary += len(cut_claims)
+
+    def _pieces(self, texts: Sequence[str]) -> list[Encoding]:
+        """Each text alone, whole and without marks; afterwards the tokenizer is set for joining them."""
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_padding()
+        backend.no_truncation()
+        pieces: list[Encoding] = backend.encode_batch(list(texts), add_special_tokens=False)
+        backend.enable_truncation(self.limit, strategy="longest_first")
+        return pieces
+
+    def _probabilities(self, batch: Sequence[Pair]) -> NDArray[np.float64]:
+        """E and C of each pair. (B, 2)"""
+        import torch
+
+        shape = len(batch), max(len(pair.ids) for pair in batch)
+        ids = torch.full(shape, self.tokenizer.pad_token_id)
+        types, mask = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
+        for row, pair in enumerate(batch):
+            ids[row, : len(pair.ids)] = torch.from_numpy(pair.ids)
+            types[row, : len(pair.ids)] = torch.from_numpy(pair.types)
+            mask[row, : len(pair.ids)] = 1
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            inputs["token_type_ids"] = types
+        with torch.inference_mode():
+            inputs = {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
+            logits = self.model(**inputs).logits.float()
+            if not torch.isfinite(logits).all():
+                raise AwesumError(
+                    f"the model {self.title} gives NaN or infinite numbers, which make no score: its weights are "
+                    f"broken, or too large for {self.model.dtype}; {_ADVICE}"
+                )
+            probabilities = logits.softmax(dim=-1)[:, list(self.labels)]
+        return probabilities.double().cpu().numpy()
+
+
+def chunks(text: str) -> list[str]:
+    """The sentences that are long enough to say something."""
+    sentences = (text[start:end].strip() for start, end in sentence_spans(text))
+    return [sentence for sentence in sentences if len(sentence) > TOO_SHORT]
+
+
+def histograms(image: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many premises fall into each bin of E, for each hypothesis; 1 belongs to the last bin. (m, 23)"""
+    bins = np.searchsorted(EDGES[1:-1], image, side="right")  # (n, m)
+    return np.array([np.bincount(column, minlength=len(WEIGHTS)) for column in bins.T], dtype=np.float64)
+
+
+def conv(image: NDArray[np.float64]) -> float:
+    """SummaC-Conv of E of all pairs (n, m): raw counts, so that it grows with n even if nothing is entailed."""
+    mean = float((histograms(image) @ WEIGHTS + BIAS).mean())
+    return 1 / (1 + exp(-(SLOPE * mean + OFFSET)))
+
+
+def nli_labels(names: Mapping[int, str], model: str) -> tuple[int, int]:
+    """Where a model's output has entailment and contradiction; refuses a model that has not both of them."""
+    entailment, contradiction = _places(names, "entail", "support"), _places(names, "contradict", "refute")
+    if len(names) > 2:
+        if len(entailment) == 1 and len(contradiction) == 1:
+            return entailment[0], contradiction[0]
+        if not entailment and not contradiction and Path(model).name in UNLABELLED:
+            return UNLABELLED[Path(model).name]
+    labels = ", ".join([*map(str, names.values())][:4]) + (", ..." if len(names) > 4 else "")
+    raise AwesumError(
+        f"{model} is no NLI model: of its labels ({labels or 'none'}) none, or not one each, "
+        f"is entailment and contradiction beside a neutral one; {_ADVICE}"
+    )
+
+
+def _places(names: Mapping[int, str], *words: str) -> list[int]:
+    """Where a label has one of the words in it and does not deny it, as `not_entailment` does."""
+    named = ((int(place), str(name).lower()) for place, name in names.items())
+    return [place for place, name in named if any(word in name for word in words) and not name.startswith(("no", "un"))]
+
+
+def _batches(pairs: Sequence[Pair], budget: int) -> Iterator[Sequence[Pair]]:
+    """Cut a list that is sorted by length into batches of at most `budget` tokens, padding included."""
+    first = 0
+    for index, pair in enumerate(pairs):
+        if (index + 1 - first) * len(pair.ids) > budget and index > first:
+            yield pairs[first:index]
+            first = index
+    yield pairs[first:]
