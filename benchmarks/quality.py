@@ -1,9 +1,11 @@
-"""ROUGE on GovReport at the reference's length: awesum against Se3, the truncated document, the lead and the extract.
+"""Summaries of the same documents by several systems, at the reference's length, for `awesum evaluate` to measure.
 
-    python -m benchmarks.quality --data FOLDER --out FOLDER [--documents 50] [--systems lead extract awesum ...]
+    python -m benchmarks.quality --data govreport/ --out FOLDER [--documents 50] [--longest 4000]
+    python -m benchmarks.quality --data qmsum/ --split test --one-each --out FOLDER
 
-`--data` holds `validation.jsonl` (or `.jsonl.zst`) with `id`, `document` and `summary`; the documents are taken evenly
-from the whole split. Every output is kept in `--out` as soon as it is written: interrupted, it goes on from there.
+The documents are taken evenly from the split; with a query, every system gets it. FOLDER has `references.jsonl` and a
+file for each system, to which every summary is added as soon as it is written: interrupted, it goes on from there. The
+table is that of `awesum evaluate FOLDER/se3.jsonl FOLDER/references.jsonl --compare FOLDER/lead.jsonl ...`.
 """
 
 from __future__ import annotations
@@ -13,57 +15,71 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
-from rouge_score.rouge_scorer import RougeScorer
 
 from awesum import Document, Settings, Summarizer
 from awesum.datasets import Example, load
 from awesum.length import count_words
 from awesum.models.causal import Prompt
 from awesum.prompting import enough_words, tidy
-from awesum.reading.sentences import sentence_spans
+from awesum.salience.centrality import Centrality
 from awesum.salience.text import augment
 from awesum.summarizer import INPUT, SIDE_BY_SIDE
 
-METRICS = ("rouge1", "rouge2", "rougeLsum")
 
-
-def evenly(data: Path, number: int, longest: int) -> list[Example]:
+def evenly(data: Path, split: str, number: int, longest: int, one_each: bool) -> list[Example]:
     """So many documents of at most `longest` words, evenly spaced over the split, first and last included."""
-    examples = load(data, "validation")
-    fitting = [index for index, example in enumerate(examples) if count_words(example.document) <= longest]
+    fitting = []
+    before = ""
+    for index, example in enumerate(examples := load(data, split)):
+        if count_words(example.document) <= longest and not (one_each and example.document == before):
+            fitting.append(index)
+        before = example.document
     wanted = sorted({round(place * (len(fitting) - 1) / max(number - 1, 1)) for place in range(number)})
     return [examples[fitting[place]] for place in wanted]
 
 
 class Systems:
-    """Each method is a system: a document and a number of words in, a summary out."""
+    """Each method is a system: an example and a number of words in, a summary out."""
 
     def __init__(self) -> None:
         self.summarizer = Summarizer()
 
-    def lead(self, text: str, words: int) -> str:
+    @cached_property
+    def by_centrality(self) -> Summarizer:
+        """The same, but for what says which sentences matter."""
+        return Summarizer(encoder=self.summarizer.encoder, salience=Centrality())
+
+    def lead(self, example: Example, words: int) -> str:
         """The first words of the document."""
-        return " ".join(text.split()[:words])
+        return " ".join(example.document.split()[:words])
 
-    def extract(self, text: str, words: int) -> str:
-        """The salient sentences, verbatim."""
-        return self.summarizer.summarize(Document(text), style="extract", length=f"{words}w").text
+    def unsupervised(self, example: Example, words: int) -> str:
+        """The central sentences, verbatim."""
+        return self._extract(self.by_centrality, example, words)
 
-    def awesum(self, text: str, words: int) -> str:
+    def extract(self, example: Example, words: int) -> str:
+        """The sentences that the shipped extractor chooses, verbatim."""
+        return self._extract(self.summarizer, example, words)
+
+    def _extract(self, summarizer: Summarizer, example: Example, words: int) -> str:
+        document = Document(example.document)
+        return summarizer.summarize(document, style="extract", length=f"{words}w", query=example.query).text
+
+    def awesum(self, example: Example, words: int) -> str:
         """What `awesum summarize` writes."""
-        return self.summarizer.summarize(Document(text), length=f"{words}w").text
+        return self.summarizer.summarize(Document(example.document), length=f"{words}w", query=example.query).text
 
-    def se3(self, text: str, words: int) -> str:
+    def se3(self, example: Example, words: int) -> str:
         """The same model on the same segments, each alone, with equal shares and no salient content."""
+        text = example.document
         run = self.summarizer.start(Document(text), Settings(length=f"{words}w"))
         run._read()
         share = words / len(run.segments)
         chat = self.summarizer.chat
-        request = "Summarize the current chunk."
+        request = "Summarize the current chunk" + _about(example) + "."
         prompts = [
             Prompt(
                 chat.prompt(f"{augment(text[segment.start : segment.end].strip())}\n\n{request}"),
@@ -74,73 +90,58 @@ class Systems:
         ]
         return "\n\n".join(" ".join(tidy(answer)) for answer in chat.write(prompts, SIDE_BY_SIDE))
 
-    def truncated(self, text: str, words: int) -> str:
+    def truncated(self, example: Example, words: int) -> str:
         """The same model on the document, cut to what its window takes beside the summary."""
+        text = example.document
         chat = self.summarizer.chat
         limit = 24 + round(1.4 * 1.35 * words)
         tokens = chat.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         room = chat.window - limit - (INPUT // 8)
         cut = tokens["offset_mapping"][: room + 1][-1][0] if len(tokens["input_ids"]) > room else len(text)
-        prompt = Prompt(chat.prompt(f"{text[:cut]}\n\nSummarize the document."), enough_words(words), limit)
+        request = f"Summarize the document{_about(example)}."
+        prompt = Prompt(chat.prompt(f"{text[:cut]}\n\n{request}"), enough_words(words), limit)
         return " ".join(tidy(next(chat.write([prompt]))))
 
 
-def outputs(name: str, write: Callable[[str, int], str], chosen: list[Example], folder: Path) -> dict[str, str]:
+def _about(example: Example) -> str:
+    return f" in view of the question {example.query.strip()!r}" if example.query else ""
+
+
+def write(name: str, system: Callable[[Example, int], str], chosen: list[Example], folder: Path) -> Path:
     """The summaries of one system, those of an earlier run included."""
     path = folder / f"{name}.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    done = {row["id"]: row["summary"] for row in map(json.loads, lines)}
+    done = {json.loads(line)["id"] for line in lines}
     for number, example in enumerate(chosen, 1):
         if example.id not in done:
             started = time.perf_counter()
-            done[example.id] = write(example.document, count_words(example.summary))
+            summary = system(example, count_words(example.summary))
             seconds = round(time.perf_counter() - started, 1)
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"id": example.id, "summary": done[example.id], "seconds": seconds}) + "\n")
+                file.write(json.dumps({"id": example.id, "summary": summary, "seconds": seconds}) + "\n")
             print(f"{name}: {number} of {len(chosen)}, {seconds} s", file=sys.stderr, flush=True)
-    return done
-
-
-def scores(summaries: dict[str, str], chosen: list[Example]) -> NDArray[np.float64]:
-    """R-1, R-2 and R-Lsum (F, stemmed, a sentence a line) and the length ratio, averaged over the documents."""
-    scorer = RougeScorer(METRICS, use_stemmer=True)
-    table = []
-    for example in chosen:
-        result = scorer.score(_lines(example.summary), _lines(summaries[example.id]))
-        ratio = count_words(summaries[example.id]) / count_words(example.summary)
-        table.append([*(100 * result[metric].fmeasure for metric in METRICS), ratio])
-    return np.mean(table, axis=0)
-
-
-def _lines(text: str) -> str:
-    return "\n".join(" ".join(text[start:end].split()) for start, end in sentence_spans(text))
+    return path
 
 
 def main() -> int:
-    """Write what is missing, then print the table."""
+    """Write what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--split", default="validation")
     parser.add_argument("--documents", type=int, default=50)
     parser.add_argument("--longest", type=int, default=4_000, help="words of the longest document (%(default)s)")
-    names = ["lead", "extract", "awesum", "se3", "truncated"]
+    parser.add_argument("--one-each", action="store_true", help="only the first of the rows with the same document")
+    names = ["se3", "lead", "unsupervised", "extract", "awesum", "truncated"]
     parser.add_argument("--systems", nargs="+", choices=names, default=names)
-    parser.add_argument(
-        "--only-done", action="store_true", help="write nothing: score the documents that all systems have"
-    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    chosen = evenly(options.data, options.documents, options.longest)
+    chosen = evenly(options.data, options.split, options.documents, options.longest, options.one_each)
+    references = options.out / "references.jsonl"
+    references.write_text("".join(json.dumps(asdict(example)) + "\n" for example in chosen), encoding="utf-8")
     systems = Systems()
-    written = {
-        name: outputs(name, getattr(systems, name), [] if options.only_done else chosen, options.out)
-        for name in options.systems
-    }
-    chosen = [example for example in chosen if all(example.id in done for done in written.values())]
-    print(f"{len(chosen)} documents\n{'system':<10} {'R-1':>6} {'R-2':>6} {'R-Lsum':>6} {'length':>6}")
-    for name, done in written.items():
-        r1, r2, rl, ratio = scores(done, chosen)
-        print(f"{name:<10} {r1:6.2f} {r2:6.2f} {rl:6.2f} {ratio:6.2f}")
+    for name in options.systems:
+        write(name, getattr(systems, name), chosen, options.out)
     return 0
 
 

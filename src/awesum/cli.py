@@ -57,6 +57,15 @@ examples:
   awesum extractor evaluate --data prepared/ --extractor extractor.safetensors
 """
 
+_EVALUATE_EXAMPLES = """\
+examples:
+  awesum evaluate ours.jsonl references.jsonl             every measure that needs no model, with 95%% intervals
+  awesum evaluate se3.jsonl references.jsonl --compare lead.jsonl ours.jsonl --format markdown
+                                                          p-values of each against se3
+  awesum evaluate summaries/ references/ --documents reports/ --report report/
+  awesum evaluate ours.jsonl references.jsonl --metrics rouge summac --nli-model tals/albert-xlarge-vitaminc-mnli
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code says how it went."""
@@ -112,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(verbs)
     _add_data(verbs)
     _add_extractor(verbs)
+    _add_evaluate(verbs)
     return parser
 
 
@@ -263,6 +273,89 @@ def _add_extractor(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add("--processes", type=int, metavar="N", help="how many score at once (default: one for each core)")
     add("--json", action="store_true", help="as JSON")
     add("--quiet", action="store_true", help="no progress bar")
+
+
+def _add_evaluate(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    evaluate = verbs.add_parser(
+        "evaluate",
+        help="measure summaries against references and documents, and compare systems",
+        description="PREDICTIONS, REFERENCES and documents are files with one JSON object a line (.jsonl, .jsonl.zst, "
+        ".jsonl.gz), .txt files with one text a line, or folders with one file a text. They are matched by `id` if all "
+        "have one, otherwise by their order. References may hold the documents, as datasets do.",
+        epilog=_EVALUATE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    evaluate.set_defaults(run=_evaluate)
+    add = evaluate.add_argument
+    add("predictions", metavar="PREDICTIONS", help="the summaries to measure")
+    add("references", metavar="REFERENCES", help="what people wrote")
+    add("--documents", metavar="FILE", help="what was summarized, if it is not in REFERENCES")
+    add("--compare", nargs="+", default=[], metavar="PREDICTIONS",
+        help="other systems on the same documents, each tested against the first")  # fmt: skip
+    add("--metrics", nargs="+", default=[], metavar="NAME",
+        help="rouge, entity-precision, summac, discoscore, entity-graph, coverage, repetition, length "
+        "(default: all that need no model)")  # fmt: skip
+    add("--nli-model", metavar="NAME_OR_PATH",
+        help="of summac: a folder, or a name on the hub such as tals/albert-xlarge-vitaminc-mnli")  # fmt: skip
+    add("--premises", default="40", metavar="N|all",
+        help="sentences of the document that summac asks for each of the summary's (default: %(default)s)")  # fmt: skip
+    add("--bert-model", metavar="NAME_OR_PATH",
+        help="of discoscore: a folder, or a name on the hub such as bert-base-uncased")  # fmt: skip
+    add("--trials", type=int, default=10_000, metavar="N", help="of the randomization test (default: %(default)s)")
+    form = evaluate.add_mutually_exclusive_group()
+    form.add_argument("--json", dest="form", action="store_const", const="json", default="table", help="as JSON")
+    form.add_argument("--format", dest="form", choices=["table", "markdown", "latex", "csv"], default="table",
+                      help="default: %(default)s")  # fmt: skip
+    add("--scores", metavar="FILE", help="keep the scores of every summary, as JSON lines; interrupted, go on from it")
+    add("--report", metavar="FOLDER", help="write a page with the table, plots and examples")
+    add("--processes", type=int, metavar="N", help="how many measure at once (default: one for each core)")
+    add("--quiet", action="store_true", help="no progress bar and no notes")
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    _positive(options, "trials", "processes")
+    models = {"summac": ("nli_model", options.nli_model), "discoscore": ("bert_model", options.bert_model)}
+    for metric, (flag, model) in models.items():
+        if metric in options.metrics and model is None:
+            raise AwesumError(f"{metric} needs a model: name one with --{flag.replace('_', '-')} (see --help)")
+    named = [model for metric, (_, model) in models.items() if metric in options.metrics]
+    if all(Path(model).is_dir() for model in named):
+        os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is to be fetched, so nothing is to be tried
+    from awesum.evaluation.run import evaluate
+    from awesum.evaluation.table import render
+
+    evaluation, pairs = evaluate(
+        Path(options.predictions),
+        Path(options.references),
+        documents=Path(options.documents) if options.documents else None,
+        compare=[Path(path) for path in options.compare],
+        metrics=options.metrics,
+        options={
+            "summac": {"model": options.nli_model, "premises": _premises(options.premises)},
+            "discoscore": {"model": options.bert_model},
+        },
+        trials=options.trials,
+        scores=Path(options.scores) if options.scores else None,
+        processes=options.processes,
+        quiet=options.quiet,
+    )
+    print(render(evaluation, options.form))
+    if not options.quiet:
+        for note in evaluation.notes:
+            print(f"awesum: {note}", file=sys.stderr)
+    if options.report:
+        from awesum.evaluation.report import write
+
+        print(f"awesum: report in {write(evaluation, pairs.__getitem__, Path(options.report))}", file=sys.stderr)
+    return 0
+
+
+def _premises(given: str) -> int | None:
+    if given == "all":
+        return None
+    if not given.isdecimal() or int(given) < 1:
+        raise AwesumError(f"--premises must be a number of sentences or 'all', not {given!r}")
+    return int(given)
 
 
 def _positive(options: argparse.Namespace, *names: str) -> None:

@@ -1,0 +1,221 @@
+"""Measuring files of summaries: each document in turn, its summaries by all systems at once, on all cores.
+
+Measures without a model work in processes of their own, those with one here, where it has all cores to itself. What is
+kept of a document is its scores, so memory does not depend on how many there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from awesum.errors import AwesumError
+from awesum.evaluation.kept import Kept
+from awesum.evaluation.pairs import Pairs
+from awesum.evaluation.result import Evaluation, System
+from awesum.evaluation.significance import TRIALS
+from awesum.evaluation.texts import stem
+from awesum.length import count_words
+from awesum.metrics import METRICS, Metric, Sample, Score, load, needs
+from awesum.summary import count
+from awesum.weights import sha256
+from awesum.workers import cores, work
+
+Scored = list[dict[str, float]]
+"""The scores of one document's summaries, a system each."""
+
+
+def evaluate(
+    predictions: Path,
+    references: Path,
+    *,
+    documents: Path | None = None,
+    compare: Sequence[Path] = (),
+    metrics: Sequence[str] = (),
+    options: dict[str, dict[str, Any]] | None = None,
+    trials: int = TRIALS,
+    scores: Path | None = None,
+    processes: int | None = None,
+    quiet: bool = False,
+) -> tuple[Evaluation, Pairs]:
+    """Measure the summaries of one system, or of several on the same documents; the first is compared with the others.
+
+    Without `metrics`, all are taken that need no model and whose needs are given. `options` are for the measures with a
+    model: `{"summac": {"model": FOLDER_OR_NAME}}`. `scores` is a file for the scores of every summary, kept as soon as
+    they are there: interrupted, the same call goes on from it.
+    """
+    paths = [predictions, *compare]
+    names = system_names(paths)
+    chosen, notes = _chosen(metrics)
+    pairs = Pairs(paths, references, documents)
+    chosen, left_out = _with_their_needs(chosen, pairs, asked=bool(metrics), references=references)
+    notes += left_out
+    options = options or {}
+    heavy = [load(name, **options.get(name, {})) for name in chosen if "model" in needs(name)]
+    light = [name for name in chosen if "model" not in needs(name)]
+    columns = _columns(chosen, heavy)
+    kept = Kept(scores, _key(paths, references, documents, columns)) if scores else None
+    table = _measured(pairs, light, heavy, columns, names, kept, processes or cores(), quiet)
+    systems = tuple(
+        System(
+            name,
+            {column.name: table[:, number, place] for place, column in enumerate(columns)},
+            table[:, number, -2].astype(np.int64),
+            int((table[:, number, -2] == 0).sum()),
+        )
+        for number, name in enumerate(names)
+    )
+    notes += _notes(systems, columns, len(pairs), heavy)
+    return Evaluation(columns, systems, tuple(pairs.ids), table[:, 0, -1].astype(np.int64), trials, tuple(notes)), pairs
+
+
+def system_names(paths: Sequence[Path]) -> list[str]:
+    """A short name for each file: its own, or the whole path where two are called alike."""
+    short = [stem(path) for path in paths]
+    names = [name if short.count(name) == 1 else str(path) for name, path in zip(short, paths, strict=True)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise AwesumError(f"{twice} is given twice: compare it with something else")
+    return names
+
+
+def _chosen(metrics: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The measures in the order of their columns; without being asked for any, those that can be had."""
+    if metrics:
+        for name in metrics:
+            needs(name)  # an unknown one is said before anything is read
+        return [name for name in METRICS if name in metrics], []
+    chosen = [name for name in METRICS if "model" not in needs(name)]
+    from awesum.metrics.english import is_installed
+
+    if is_installed():
+        return chosen, []
+    return [name for name in chosen if not name.startswith("entity")], [
+        "entity-precision and entity-graph are left out: they need `pip install 'awesum[evaluate]'`"
+    ]
+
+
+def _with_their_needs(chosen: list[str], pairs: Pairs, *, asked: bool, references: Path) -> tuple[list[str], list[str]]:
+    """Those whose needs are given: what was asked for and cannot be is an error, what was not is only said."""
+    if pairs.has_documents:
+        return chosen, []
+    without = [name for name in chosen if "document" in needs(name)]
+    if without and asked:
+        raise AwesumError(
+            f"{without[0]} compares with the documents, and {references} has none: give them with --documents FILE"
+        )
+    said = [f"{' and '.join(without)} are left out: they need the documents (--documents FILE)"] if without else []
+    return [name for name in chosen if name not in without], said
+
+
+def _columns(chosen: Sequence[str], heavy: Sequence[Metric]) -> tuple[Score, ...]:
+    loaded = {metric.name: metric for metric in heavy}
+    return tuple(score for name in chosen for score in (loaded.get(name) or load(name)).scores)
+
+
+def _key(paths: Sequence[Path], references: Path, documents: Path | None, columns: Sequence[Score]) -> str:
+    """The same for the same texts and measures, and for nothing else."""
+    files = [*paths, references, *([documents] if documents else [])]
+    content = [[sha256(one) for one in _files(path)] for path in files]
+    known = [[[column.name, column.settings] for column in columns], content]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+
+
+def _measured(
+    pairs: Pairs,
+    light: Sequence[str],
+    heavy: Sequence[Metric],
+    columns: Sequence[Score],
+    names: Sequence[str],
+    kept: Kept | None,
+    processes: int,
+    quiet: bool,
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Documents by systems by scores; behind the scores the words of the summary and of the document."""
+    from tqdm import tqdm
+
+    table = np.full((len(pairs), len(names), len(columns) + 2), nan)
+    done = kept.read(len(pairs)) if kept else []
+    for index, rows in enumerate(done):
+        table[index] = [
+            [_number(row.get(name)) for name in (*_names(columns), "words", "document_words")] for row in rows
+        ]
+    left = range(len(done), len(pairs))
+    bar = tqdm(
+        total=len(pairs), initial=len(done), desc="measuring", unit=" documents", leave=False, disable=quiet or None
+    )
+    with bar, closing(work(partial(_Light, light), map(pairs.__getitem__, left), processes)) as found:
+        for index, rows in zip(left, found, strict=True):
+            if heavy:
+                for row, sample in zip(rows, pairs[index], strict=True):
+                    row |= _scores(heavy, sample)
+            table[index] = [[row[name] for name in (*_names(columns), "words", "document_words")] for row in rows]
+            if kept:
+                kept.add(pairs.ids[index], dict(zip(names, rows, strict=True)))
+            bar.update()
+    return table
+
+
+class _Light:
+    """What each process does: all measures without a model, of one document's summaries."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.metrics = [load(name) for name in names]
+
+    def __call__(self, samples: list[Sample]) -> Scored:
+        words = count_words(samples[0].document)
+        return [
+            _scores(self.metrics, sample) | {"words": count_words(sample.prediction), "document_words": words}
+            for sample in samples
+        ]
+
+
+def _scores(metrics: Sequence[Metric], sample: Sample) -> dict[str, float]:
+    """By name. A summary without text is worth nothing; where nothing would be the best score, it has none."""
+    if not sample.prediction.strip():
+        return {score.name: nan if score.better == "lower" else 0.0 for metric in metrics for score in metric.scores}
+    found: dict[str, float] = {}
+    for metric in metrics:
+        found.update(metric.measure(sample))
+    return found
+
+
+def _names(columns: Sequence[Score]) -> Iterator[str]:
+    return (column.name for column in columns)
+
+
+def _number(value: float | None) -> float:
+    return nan if value is None else float(value)
+
+
+def _notes(systems: Sequence[System], columns: Sequence[Score], documents: int, heavy: Sequence[Metric]) -> list[str]:
+    """Whatever was scored as nothing, left out of a mean, or cut."""
+    notes = []
+    for system in systems:
+        if system.empty:
+            notes.append(
+                f"{system.name}: {system.empty:,} of {documents:,} summaries have no text: they score 0, or nothing "
+                "where lower is better"
+            )
+        for column in columns:
+            without = int(np.isnan(system.scores[column.name]).sum())
+            if without:
+                notes.append(
+                    f"{system.name}: {column.title} is over {documents - without:,} of {documents:,} summaries, the "
+                    "others have nothing that it measures"
+                )
+    for metric in heavy:
+        if cut := getattr(metric, "cut", 0):
+            notes.append(f"{metric.name}: {count(cut, 'sentence')} longer than the model reads, cut")
+    return notes

@@ -1,0 +1,426 @@
+"""`awesum evaluate` from files to table: how texts are matched, what is kept, and every bad input."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable, Sequence
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+
+from awesum.cli import main
+from awesum.errors import AwesumError
+from awesum.evaluation import Pairs, difference, evaluate, interval, render
+from awesum.evaluation import run as running
+from awesum.metrics import Sample, load
+from tests.conftest import topical_text
+
+MODEL_FREE = ("rouge", "coverage", "repetition", "length")
+NUMBER = 6
+
+
+def reference(number: int) -> str:
+    return topical_text(8, number)
+
+
+def document(number: int) -> str:
+    return topical_text(30, number)
+
+
+def prediction(number: int, system: int = 0) -> str:
+    """One system takes the first sentences of the document, the other those of another one."""
+    return topical_text(5 + number % 3, number + 100 * system)
+
+
+def rows(path: Path, objects: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in objects), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def references(tmp_path: Path) -> Path:
+    objects = [{"id": f"d{n}", "document": document(n), "summary": reference(n)} for n in range(NUMBER)]
+    return rows(tmp_path / "references.jsonl", objects)
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    return rows(tmp_path / "ours.jsonl", [{"id": f"d{n}", "summary": prediction(n)} for n in range(NUMBER)])
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    return rows(tmp_path / "theirs.jsonl", [{"id": f"d{n}", "summary": prediction(n, 1)} for n in range(NUMBER)])
+
+
+def measured(*args: Any, **kwargs: Any) -> Any:
+    return evaluate(*args, **({"metrics": MODEL_FREE, "processes": 1, "quiet": True} | kwargs))[0]
+
+
+def error(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The one line that the command ends with."""
+    assert main(["evaluate", *map(str, arguments), "--quiet", "--processes", "1"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    return line.removeprefix("awesum: error: ")
+
+
+# ----------------------------------------------------------------------------------------------------------- the scores
+
+
+def test_scores_are_those_of_each_measure_alone(ours: Path, theirs: Path, references: Path) -> None:
+    found = measured(ours, references, compare=[theirs])
+    assert [system.name for system in found.systems] == ["ours", "theirs"]
+    for number, system in enumerate(found.systems):
+        for metric in map(load, MODEL_FREE):
+            for index in range(NUMBER):
+                sample = Sample(prediction(index, number), (reference(index),), document(index))
+                for name, value in metric.measure(sample).items():
+                    assert system.scores[name][index] == value
+    assert found.document_words.tolist() == [len(document(index).split()) for index in range(NUMBER)]
+
+
+def test_means_intervals_and_p_are_of_these_scores(ours: Path, theirs: Path, references: Path) -> None:
+    found = measured(ours, references, compare=[theirs])
+    one, other = (system.scores["rouge-2"] for system in found.systems)
+    cell = found.table["theirs"]["rouge-2"]
+    assert cell.mean == other.mean()
+    assert (cell.low, cell.high) == interval(other)
+    assert cell.p == difference(other, one)
+    assert cell.counted == NUMBER
+    assert found.table["ours"]["rouge-2"].p is None
+
+
+def test_processes_change_nothing(ours: Path, theirs: Path, references: Path) -> None:
+    alone = measured(ours, references, compare=[theirs])
+    together = measured(ours, references, compare=[theirs], processes=2)
+    for one, other in zip(alone.systems, together.systems, strict=True):
+        for name in one.scores:
+            np.testing.assert_array_equal(one.scores[name], other.scores[name])
+
+
+def test_every_measure_without_a_model_by_default(ours: Path, references: Path) -> None:
+    columns = [column.name for column in measured(ours, references, metrics=()).columns]
+    assert columns[:3] == ["rouge-1", "rouge-2", "rouge-l"]
+    assert {"entity-precision", "entity-graph", "coverage", "repetition", "length-ratio"} < set(columns)
+    assert not any(name.startswith(("summac", "disco")) for name in columns)
+
+
+def test_without_documents_only_what_needs_none_and_it_is_said(tmp_path: Path, ours: Path) -> None:
+    alone = rows(tmp_path / "alone.jsonl", [{"id": f"d{n}", "summary": reference(n)} for n in range(NUMBER)])
+    found = measured(ours, alone, metrics=())
+    assert "coverage" not in {column.name for column in found.columns}
+    assert "entity-precision and coverage are left out: they need the documents (--documents FILE)" in found.notes
+
+
+def test_several_references_are_all_compared_with(tmp_path: Path) -> None:
+    ours = rows(tmp_path / "ours.jsonl", [{"summary": reference(3)}])
+    several = rows(tmp_path / "several.jsonl", [{"summary": reference(1), "references": [reference(1), reference(3)]}])
+    assert measured(ours, several, metrics=["rouge"]).table["ours"]["rouge-1"].mean == pytest.approx(1)
+
+
+# ------------------------------------------------------------------------------------------------------- how they match
+
+
+def test_matched_by_id_in_any_order(tmp_path: Path, ours: Path, references: Path) -> None:
+    mixed = rows(tmp_path / "mixed.jsonl", list(reversed([json.loads(line) for line in ours.read_text().splitlines()])))
+    one, other = measured(ours, references), measured(mixed, references)
+    np.testing.assert_array_equal(one.systems[0].scores["rouge-1"], other.systems[0].scores["rouge-1"])
+    assert other.ids == tuple(f"d{n}" for n in range(NUMBER))
+
+
+def test_matched_by_order_where_there_is_no_id(tmp_path: Path, ours: Path, references: Path) -> None:
+    plain = tmp_path / "plain.txt"
+    plain.write_text("".join(" ".join(prediction(n).split()) + "\n" for n in range(NUMBER)))
+    one, other = measured(ours, references), measured(plain, references)
+    np.testing.assert_array_equal(one.systems[0].scores["rouge-2"], other.systems[0].scores["rouge-2"])
+
+
+@pytest.mark.parametrize("name", ["prediction", "summary", "output"])
+@pytest.mark.parametrize("pack", [lambda raw: raw, gzip.compress, zstandard.ZstdCompressor().compress])
+def test_forms_of_a_file(
+    tmp_path: Path, ours: Path, references: Path, name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    suffix = {b"\x1f\x8b": ".gz", b"\x28\xb5": ".zst"}.get(pack(b"x")[:2], "")
+    content = "".join(json.dumps({name: prediction(n)}) + "\n\n" for n in range(NUMBER)).encode()
+    packed = tmp_path / f"packed.jsonl{suffix}"
+    packed.write_bytes(pack(content))
+    expected = measured(ours, references, metrics=["rouge"]).systems[0].scores["rouge-1"]
+    found = measured(packed, references, metrics=["rouge"])
+    assert found.systems[0].name == "packed"
+    np.testing.assert_array_equal(found.systems[0].scores["rouge-1"], expected)
+
+
+def test_folders_as_summarize_writes_them(tmp_path: Path, ours: Path, references: Path) -> None:
+    for folder, text, suffix in (("s", prediction, ".pdf.txt"), ("r", reference, ".txt"), ("d", document, ".md")):
+        (tmp_path / folder).mkdir()
+        for n in range(NUMBER):
+            (tmp_path / folder / f"report{n}{suffix}").write_text(text(n))
+    (tmp_path / "s" / ".hidden").write_text("no summary")
+    found = measured(tmp_path / "s", tmp_path / "r", documents=tmp_path / "d", metrics=["rouge", "length"])
+    assert found.ids == tuple(f"report{n}" for n in range(NUMBER))
+    expected = measured(ours, references).systems[0].scores
+    for name in ("rouge-1", "length-ratio"):
+        np.testing.assert_allclose(found.systems[0].scores[name], expected[name])
+
+
+def test_folder_of_json_summaries(tmp_path: Path, references: Path) -> None:
+    (tmp_path / "s").mkdir()
+    for n in range(NUMBER):
+        (tmp_path / "s" / f"d{n}.json").write_text(json.dumps({"summary": prediction(n), "parts": []}, indent=2))
+    assert measured(tmp_path / "s", references).table["s"]["length-ratio"].counted == NUMBER
+
+
+def test_documents_of_their_own_file(tmp_path: Path, ours: Path, references: Path) -> None:
+    alone = rows(tmp_path / "alone.jsonl", [{"id": f"d{n}", "summary": reference(n)} for n in range(NUMBER)])
+    texts = rows(tmp_path / "texts.jsonl", [{"id": f"d{n}", "document": document(n)} for n in reversed(range(NUMBER))])
+    expected = measured(ours, references).systems[0].scores["coverage"]
+    found = measured(ours, alone, documents=texts).systems[0].scores["coverage"]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_texts_are_read_when_they_are_asked_for(ours: Path, references: Path) -> None:
+    pairs = Pairs([ours], references)
+    references.write_text(references.read_text().replace("rocket", "walrus"))
+    assert "walrus" in pairs[0][0].document
+
+
+# -------------------------------------------------------------------------------------------------------- empty and NaN
+
+
+def test_an_empty_prediction_is_zero_counted_and_said(
+    tmp_path: Path, references: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = [{"id": f"d{n}", "summary": "" if n == 2 else prediction(n)} for n in range(NUMBER)]
+    gappy = rows(tmp_path / "gappy.jsonl", objects)
+    found = measured(gappy, references)
+    (system,) = found.systems
+    assert system.empty == 1
+    for name in ("rouge-1", "coverage", "length-ratio"):
+        assert system.scores[name][2] == 0
+        assert found.table["gappy"][name].counted == NUMBER
+    assert isnan(system.scores["repetition"][2])  # zero would be the best
+    assert found.table["gappy"]["repetition"].counted == NUMBER - 1
+    assert main(["evaluate", str(gappy), str(references), "--metrics", *MODEL_FREE, "--processes", "1"]) == 0
+    said = capsys.readouterr().err
+    assert "gappy: 1 of 6 summaries have no text: they score 0" in said
+    assert "gappy: Repeated is over 5 of 6 summaries" in said
+
+
+def test_empty_lines_of_text_keep_their_place(tmp_path: Path, references: Path) -> None:
+    plain = tmp_path / "plain.txt"
+    plain.write_text("".join(("" if n == 2 else " ".join(prediction(n).split())) + "\n" for n in range(NUMBER)))
+    found = measured(plain, references).systems[0]
+    assert found.scores["rouge-1"][2] == 0
+    assert (np.delete(found.scores["rouge-1"], 2) > 0.2).all()
+
+
+# ----------------------------------------------------------------------------------------------------- kept and resumed
+
+
+def test_scores_are_kept_and_gone_on_from(
+    tmp_path: Path, ours: Path, theirs: Path, references: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = measured(ours, references, compare=[theirs])
+    kept = tmp_path / "scores.jsonl"
+    measured(ours, references, compare=[theirs], scores=kept)
+    lines = kept.read_bytes().splitlines(keepends=True)
+    assert len(lines) == NUMBER + 1
+    row = json.loads(lines[3])
+    assert row["id"] == "d2"
+    assert row["scores"]["theirs"]["rouge-1"] == expected.systems[1].scores["rouge-1"][2]
+    kept.write_bytes(b"".join(lines[:4]) + lines[4][:20])  # killed while it wrote the fourth
+    calls: list[str] = []
+    light = running._Light.__call__
+    monkeypatch.setattr(
+        running._Light, "__call__", lambda self, samples: (calls.append(samples[0].prediction), light(self, samples))[1]
+    )
+    again = measured(ours, references, compare=[theirs], scores=kept)
+    assert calls == [prediction(n) for n in range(3, NUMBER)]
+    assert kept.read_bytes().splitlines() == [line.rstrip() for line in lines]
+    for one, other in zip(expected.systems, again.systems, strict=True):
+        for name in one.scores:
+            np.testing.assert_array_equal(one.scores[name], other.scores[name])
+    np.testing.assert_array_equal(expected.document_words, again.document_words)
+
+
+def test_nan_is_kept_as_null(tmp_path: Path, references: Path) -> None:
+    short = rows(tmp_path / "short.jsonl", [{"id": f"d{n}", "summary": "Two words."} for n in range(NUMBER)])
+    kept = tmp_path / "scores.jsonl"
+    measured(short, references, scores=kept)
+    assert json.loads(kept.read_text().splitlines()[1])["scores"]["short"]["repetition"] is None
+    assert isnan(measured(short, references, scores=kept).table["short"]["repetition"].mean)
+
+
+def test_scores_of_something_else_are_never_taken(tmp_path: Path, ours: Path, theirs: Path, references: Path) -> None:
+    kept = tmp_path / "scores.jsonl"
+    measured(ours, references, scores=kept)
+    before = kept.read_bytes()
+    for change in ({"metrics": ["rouge"]}, {"compare": [theirs]}):
+        with pytest.raises(AwesumError, match=r"scores\.jsonl holds something else than the scores of these summaries"):
+            measured(ours, references, scores=kept, **change)
+    ours.write_text(ours.read_text().replace("cost", "took"))
+    with pytest.raises(AwesumError, match="holds something else"):
+        measured(ours, references, scores=kept)
+    assert kept.read_bytes() == before
+
+
+# ------------------------------------------------------------------------------------------------------------ the table
+
+
+def test_table_for_a_person(ours: Path, theirs: Path, references: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["evaluate", ours, references, "--compare", theirs, "--metrics", "rouge", "length", "--processes", "1"]
+    assert main([*map(str, arguments), "--quiet"]) == 0
+    heading, columns, first, _, second, _, p = capsys.readouterr().out.splitlines()
+    assert heading == "6 documents; p: approximate randomization against ours, paired by document, 10,000 trials"
+    assert columns.split()[-1] == "Length"
+    assert "R-1 ↑" in columns
+    found = measured(ours, references, compare=[theirs])
+    assert first.split()[:2] == ["ours", f"{100 * found.table['ours']['rouge-1'].mean:.2f}"]
+    assert second.split()[:2] == ["theirs", f"{100 * found.table['theirs']['rouge-1'].mean:.2f}"]
+    assert p.split()[1] == f"{found.table['theirs']['rouge-1'].p:.3f}"
+
+
+def test_json_is_whole_and_strict(ours: Path, theirs: Path, references: Path) -> None:
+    found = measured(ours, references, compare=[theirs])
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    parsed = json.loads(render(found, "json"), parse_constant=refuse)
+    assert parsed["documents"] == NUMBER
+    assert parsed["scores"]["length-ratio"]["range"] == [0, None]
+    assert parsed["systems"]["theirs"]["scores"]["rouge-1"]["p"] == found.table["theirs"]["rouge-1"].p
+    assert parsed["systems"]["ours"]["scores"]["rouge-1"]["mean"] == found.table["ours"]["rouge-1"].mean
+
+
+def test_csv_markdown_and_latex(ours: Path, theirs: Path, references: Path) -> None:
+    found = measured(ours, references, compare=[theirs])
+    parsed = list(csv.DictReader(io.StringIO(render(found, "csv"))))
+    assert len(parsed) == 2 * len(found.columns)
+    assert float(parsed[0]["mean"]) == found.table["ours"]["rouge-1"].mean
+    markdown = render(found, "markdown").splitlines()
+    assert markdown[2].startswith("| system | R-1 ↑ | R-2 ↑ |")
+    assert markdown[4].startswith(f"| ours | **{100 * found.table['ours']['rouge-1'].mean:.2f}** |")
+    latex = render(found, "latex")
+    assert rf"\textbf{{{100 * found.table['ours']['rouge-1'].mean:.2f}}}" in latex
+    assert latex.count(r"\\") == 3
+    assert latex.count("&") == 3 * len(found.columns)
+
+
+def test_names_of_systems_cannot_break_a_table(tmp_path: Path, ours: Path, references: Path) -> None:
+    odd = tmp_path / "a|b_50%.jsonl"
+    odd.write_bytes(ours.read_bytes())
+    found = measured(odd, references, metrics=["length"])
+    assert "a\\|b_50%" in render(found, "markdown")
+    assert r"a|b\_50\%" in render(found, "latex")
+
+
+def test_systems_of_the_same_name_are_told_apart(tmp_path: Path, ours: Path, references: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "ours.jsonl"
+    other.write_bytes(ours.read_bytes())
+    found = measured(ours, references, compare=[other], metrics=["length"])
+    assert [system.name for system in found.systems] == [str(ours), str(other)]
+
+
+def test_report_is_written(tmp_path: Path, ours: Path, theirs: Path, references: Path) -> None:
+    arguments = ["evaluate", ours, references, "--compare", theirs, "--metrics", "rouge", "--report", tmp_path / "page"]
+    assert main([*map(str, arguments), "--quiet", "--processes", "1"]) == 0
+    page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    assert "theirs" in page
+    assert "<svg" in page
+
+
+# ------------------------------------------------------------------------------------------------------------ bad input
+
+
+def test_counts_that_do_not_match(tmp_path: Path, references: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = rows(tmp_path / "few.jsonl", [{"summary": prediction(n)} for n in range(4)])
+    line = error(capsys, few, references)
+    assert line.startswith(f"{few} has 4 predictions and {references} 6 references: without an id in every row")
+
+
+def test_ids_that_do_not_match(
+    tmp_path: Path, ours: Path, references: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ours.read_text().splitlines(keepends=True)
+    ours.write_text("".join(lines[:4]))
+    line = error(capsys, ours, references)
+    assert line.startswith(f"2 reference of {references} have no prediction in {ours} (first: 'd4')")
+    ours.write_text("".join([*lines, json.dumps({"id": "x", "summary": "More."})]))
+    assert error(capsys, ours, references).startswith(f"1 prediction of {ours} has no reference in {references}")
+    ours.write_text("".join([*lines, lines[1]]))
+    assert "line 7 has the id 'd1' of an earlier one" in error(capsys, ours, references)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("{broken", "line 3 is not JSON"),
+        ("[1]", "line 3 is not a JSON object"),
+        ('{"id": "d2"}', "line 3 has no 'prediction' (it has 'id'): call the field that, or 'summary'"),
+        ('{"id": "d2", "summary": NaN}', "line 3 has a float as 'summary': give one text"),
+        ('{"id": "d2", "summary": ["a"]}', "line 3 has a list as 'summary'"),
+        ('{"id": "d2", "summary": "\\ud800"}', "line 3 has half a character"),
+    ],
+)
+def test_bad_rows_are_refused_with_their_line(
+    ours: Path, references: Path, capsys: pytest.CaptureFixture[str], row: str, said: str
+) -> None:
+    lines = ours.read_text().splitlines()
+    ours.write_text("\n".join([*lines[:2], row, *lines[3:]]))
+    assert said in error(capsys, ours, references)
+
+
+def test_empty_references_and_documents(
+    tmp_path: Path, ours: Path, references: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = references.read_text().splitlines()
+    row = json.loads(content[1])
+    for field, what in (("summary", "reference"), ("document", "document")):
+        rows(references, [json.loads(content[0]), row | {field: " "}, *map(json.loads, content[2:])])
+        assert f"line 2 has an empty {what}" in error(capsys, ours, references)
+
+
+def test_missing_files_and_documents(
+    tmp_path: Path, ours: Path, references: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "cannot read" in error(capsys, tmp_path / "no.jsonl", references)
+    (tmp_path / "empty").mkdir()
+    assert "is empty" in error(capsys, tmp_path / "empty", references)
+    (tmp_path / "empty.jsonl").touch()
+    assert "is empty" in error(capsys, tmp_path / "empty.jsonl", references)
+    alone = rows(tmp_path / "alone.jsonl", [{"id": f"d{n}", "summary": reference(n)} for n in range(NUMBER)])
+    assert error(capsys, ours, alone, "--metrics", "rouge", "coverage") == (
+        f"coverage compares with the documents, and {alone} has none: give them with --documents FILE"
+    )
+
+
+def test_unknown_measures_and_models_not_named(
+    ours: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "there is no measure 'rogue': did you mean 'rouge'?" in error(capsys, ours, references, "--metrics", "rogue")
+    assert error(capsys, ours, references, "--metrics", "summac") == (
+        "summac needs a model: name one with --nli-model (see --help)"
+    )
+    assert "--bert-model" in error(capsys, ours, references, "--metrics", "discoscore")
+    line = error(capsys, ours, references, "--metrics", "summac", "--nli-model", "x", "--premises", "none")
+    assert line == "--premises must be a number of sentences or 'all', not 'none'"
+    assert "--trials must be more than 0" in error(capsys, ours, references, "--trials", "0")
+    assert "is given twice" in error(capsys, ours, references, "--compare", ours)
+
+
+def test_scores_that_cannot_be_written(
+    ours: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = error(capsys, ours, references, "--metrics", "rouge", "--scores", tmp_path / "no" / "scores.jsonl")
+    assert line.startswith("cannot write the scores to")
