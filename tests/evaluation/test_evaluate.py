@@ -21,6 +21,7 @@ from awesum.evaluation import Pairs, difference, evaluate, interval, render
 from awesum.evaluation import run as running
 from awesum.metrics import Sample, load
 from tests.conftest import topical_text
+from tests.metrics.test_summac import saved, tiny, words_tokenizer
 
 MODEL_FREE = ("rouge", "coverage", "repetition", "length")
 NUMBER = 6
@@ -338,6 +339,54 @@ def test_report_is_written(tmp_path: Path, ours: Path, theirs: Path, references:
     page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
     assert "theirs" in page
     assert "<svg" in page
+
+
+# --------------------------------------------------------------------------------------------------------- with a model
+
+
+@pytest.fixture
+def nli(tmp_path: Path) -> str:
+    tokenizer = words_tokenizer()
+    return saved(tmp_path / "nli", tiny("bert", tokenizer), tokenizer)
+
+
+def test_measures_with_and_without_a_model_side_by_side(
+    tmp_path: Path, ours: Path, theirs: Path, references: Path, nli: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["evaluate", ours, references, "--compare", theirs, "--metrics", "summac", "rouge", "--nli-model", nli]
+    arguments += ["--premises", "all", "--scores", tmp_path / "scores.jsonl", "--json", "--processes", "2", "--quiet"]
+    assert main([*map(str, arguments)]) == 0
+    parsed = json.loads(capsys.readouterr().out)
+    assert list(parsed["scores"]) == ["rouge-1", "rouge-2", "rouge-l", "summac-zs", "summac-conv"]
+    assert nli in parsed["scores"]["summac-zs"]["settings"]
+    metric = load("summac", model=nli, premises=None)
+    for number, name in enumerate(("ours", "theirs")):
+        samples = [Sample(prediction(n, number), (reference(n),), document(n)) for n in range(NUMBER)]
+        expected = np.mean([metric.measure(sample)["summac-zs"] for sample in samples])
+        assert parsed["systems"][name]["scores"]["summac-zs"]["mean"] == pytest.approx(expected)
+
+
+def test_pruned_and_exact_scores_are_not_mixed_up(tmp_path: Path, ours: Path, references: Path, nli: str) -> None:
+    kept = tmp_path / "scores.jsonl"
+    options = {"metrics": ["summac"], "scores": kept}
+    measured(ours, references, options={"summac": {"model": nli, "premises": None}}, **options)
+    with pytest.raises(AwesumError, match="holds something else"):
+        measured(ours, references, options={"summac": {"model": nli, "premises": 3}}, **options)
+
+
+def test_what_a_model_cannot_read_is_said(tmp_path: Path, references: Path, nli: str) -> None:
+    endless = rows(tmp_path / "endless.jsonl", [{"id": f"d{n}", "summary": "word " * 900} for n in range(NUMBER)])
+    options = {"summac": {"model": nli, "premises": None}}
+    notes = measured(endless, references, metrics=["summac"], options=options).notes
+    assert any("longer than the model reads, cut to what it does" in note for note in notes)
+
+
+def test_a_model_that_is_no_nli_model(
+    ours: Path, references: Path, tiny_bart_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = error(capsys, ours, references, "--metrics", "summac", "--nli-model", tiny_bart_folder)
+    assert str(tiny_bart_folder) in line
+    assert "give an NLI model" in line
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input

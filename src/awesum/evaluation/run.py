@@ -216,6 +216,6 @@ def _notes(systems: Sequence[System], columns: Sequence[Score], documents: int, 
                     "others have nothing that it measures"
                 )
     for metric in heavy:
-        if cut := getattr(metric, "cut", 0):
-            notes.append(f"{metric.name}: {count(cut, 'sentence')} longer than the model reads, cut")
+        if cut := getattr(metric, "cut", 0) + getattr(metric, "cut_summary", 0):
+            notes.append(f"{metric.name}: {count(cut, 'sentence')} longer than the model reads, cut to what it does")
     return notes

