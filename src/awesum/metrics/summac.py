@@ -187,25 +187,10 @@ class Summac:
         return Support(entailment, contradiction, image)
 
     def _near(self, premises: Sequence[str], hypotheses: Sequence[str]) -> list[frozenset[int]]:
-        """For each premise, the hypotheses that have it among the nearest ones."""
-        count = len(hypotheses)
+        """For each premise, the hypotheses that it is asked about."""
         if self.premises is None or self.premises >= len(premises):
-            return [frozenset(range(count))] * len(premises)
-        encoder = self._minilm()
-        claims = encoder.encode(hypotheses)  # (m, d)
-        best, places = np.zeros((count, 0), np.float32), np.zeros((count, 0), np.intp)
-        for first in range(0, len(premises), TOGETHER):
-            # Block by block, so that the vectors of a whole book are never there at once. Of equals the first is taken.
-            vectors = encoder.encode(premises[first : first + TOGETHER])
-            best = np.concatenate([best, claims @ vectors.T], axis=1)
-            here = np.broadcast_to(np.arange(first, first + len(vectors)), (count, len(vectors)))
-            places = np.concatenate([places, here], axis=1)
-            order = np.argsort(-best, axis=1, kind="stable")[:, : self.premises]
-            best, places = np.take_along_axis(best, order, axis=1), np.take_along_axis(places, order, axis=1)
-        near: list[set[int]] = [set() for _ in premises]
-        for j, i in np.ndindex(places.shape):
-            near[places[j, i]].add(j)
-        return [frozenset(those) for those in near]
+            return [frozenset(range(len(hypotheses)))] * len(premises)
+        return near(self._minilm(), premises, hypotheses, self.premises)
 
     def _minilm(self) -> SentenceEncoder:
         if self._encoder is None:
@@ -281,6 +266,27 @@ class Summac:
                 )
             probabilities = logits.softmax(dim=-1)[:, list(self.labels)]
         return probabilities.double().cpu().numpy()
+
+
+def near(
+    encoder: SentenceEncoder, premises: Sequence[str], hypotheses: Sequence[str], nearest: int
+) -> list[frozenset[int]]:
+    """For each premise, the hypotheses that have it among so many nearest ones."""
+    count = len(hypotheses)
+    claims = encoder.encode(hypotheses)  # (m, d)
+    best, places = np.zeros((count, 0), np.float32), np.zeros((count, 0), np.intp)
+    for first in range(0, len(premises), TOGETHER):
+        # Block by block, so that the vectors of a whole book are never there at once. Of equals the first is taken.
+        vectors = encoder.encode(premises[first : first + TOGETHER])
+        best = np.concatenate([best, claims @ vectors.T], axis=1)
+        here = np.broadcast_to(np.arange(first, first + len(vectors)), (count, len(vectors)))
+        places = np.concatenate([places, here], axis=1)
+        order = np.argsort(-best, axis=1, kind="stable")[:, :nearest]
+        best, places = np.take_along_axis(best, order, axis=1), np.take_along_axis(places, order, axis=1)
+    found: list[set[int]] = [set() for _ in premises]
+    for j, i in np.ndindex(places.shape):
+        found[places[j, i]].add(j)
+    return [frozenset(those) for those in found]
 
 
 def chunks(text: str) -> list[str]:
