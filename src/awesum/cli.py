@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -59,7 +60,7 @@ examples:
 
 _EVALUATE_EXAMPLES = """\
 examples:
-  awesum evaluate ours.jsonl references.jsonl             every measure that needs no model, with 95%% intervals
+  awesum evaluate ours.jsonl references.jsonl             every measure that needs no model, with intervals
   awesum evaluate se3.jsonl references.jsonl --compare lead.jsonl ours.jsonl --format markdown
                                                           p-values of each against se3
   awesum evaluate summaries/ references/ --documents reports/ --report report/
@@ -315,14 +316,23 @@ def _add_evaluate(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _evaluate(options: argparse.Namespace) -> int:
     _positive(options, "trials", "processes")
     models = {"summac": ("nli_model", options.nli_model), "discoscore": ("bert_model", options.bert_model)}
-    for metric, (flag, model) in models.items():
+    for metric, (name, model) in models.items():
+        flag = f"--{name.replace('_', '-')}"
         if metric in options.metrics and model is None:
-            raise AwesumError(f"{metric} needs a model: name one with --{flag.replace('_', '-')} (see --help)")
+            raise AwesumError(f"{metric} needs a model: name one with {flag} (see --help)")
+        if metric not in options.metrics and model is not None:
+            raise AwesumError(f"{flag} is of {metric}, which is not measured: add it to --metrics")
     named = [model for metric, (_, model) in models.items() if metric in options.metrics]
     if all(Path(model).is_dir() for model in named):
         os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is to be fetched, so nothing is to be tried
+    from awesum.evaluation import report
     from awesum.evaluation.run import evaluate
     from awesum.evaluation.table import render
+    from awesum.workers import cores
+
+    folder = Path(options.report) if options.report else None
+    if folder:
+        report.place(folder)  # what cannot be written is said before minutes of work, not after
 
     evaluation, pairs = evaluate(
         Path(options.predictions),
@@ -336,17 +346,17 @@ def _evaluate(options: argparse.Namespace) -> int:
         },
         trials=options.trials,
         scores=Path(options.scores) if options.scores else None,
-        processes=options.processes,
+        processes=options.processes or cores(),
         quiet=options.quiet,
     )
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # arrows are not worth losing a table for
     print(render(evaluation, options.form))
     if not options.quiet:
         for note in evaluation.notes:
             print(f"awesum: {note}", file=sys.stderr)
-    if options.report:
-        from awesum.evaluation.report import write
-
-        print(f"awesum: report in {write(evaluation, pairs.__getitem__, Path(options.report))}", file=sys.stderr)
+    if folder:
+        print(f"awesum: report in {report.write(evaluation, pairs.__getitem__, folder)}", file=sys.stderr)
     return 0
 
 

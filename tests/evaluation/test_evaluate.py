@@ -62,7 +62,7 @@ def theirs(tmp_path: Path) -> Path:
 
 
 def measured(*args: Any, **kwargs: Any) -> Any:
-    return evaluate(*args, **({"metrics": MODEL_FREE, "processes": 1, "quiet": True} | kwargs))[0]
+    return evaluate(*args, **({"metrics": MODEL_FREE, "quiet": True} | kwargs))[0]
 
 
 def error(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -274,6 +274,38 @@ def test_scores_of_something_else_are_never_taken(tmp_path: Path, ours: Path, th
     assert kept.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: [lines[0], lines[2], lines[1]],  # of another order
+        lambda lines: [lines[0], lines[1], lines[1]],  # twice
+        lambda lines: [lines[0], lines[1].replace(b'"rouge-1"', b'"rouge-9"')],
+        lambda lines: [lines[0], lines[1].replace(b'"words": ', b'"words": "x", "w": ')],
+        lambda lines: [lines[0], b'{"id": "d0", "scores": {}}\n'],
+        lambda lines: [lines[0], b'{"id": "d0"}\n'],
+        lambda lines: lines[1:],
+        lambda lines: [b"[]\n"],
+    ],
+)
+def test_damaged_scores_are_refused(
+    tmp_path: Path, ours: Path, references: Path, damage: Callable[[list[bytes]], list[bytes]]
+) -> None:
+    kept = tmp_path / "scores.jsonl"
+    measured(ours, references, scores=kept)
+    kept.write_bytes(b"".join(damage(kept.read_bytes().splitlines(keepends=True))))
+    with pytest.raises(AwesumError, match="holds something else"):
+        measured(ours, references, scores=kept)
+
+
+@pytest.mark.parametrize("left", [b"", b'{"key": "ab'])
+def test_an_empty_file_of_scores_is_begun(tmp_path: Path, ours: Path, references: Path, left: bytes) -> None:
+    kept = tmp_path / "scores.jsonl"
+    kept.write_bytes(left)
+    measured(ours, references, scores=kept)
+    assert len(kept.read_bytes().splitlines()) == NUMBER + 1
+    measured(ours, references, scores=kept)
+
+
 # ------------------------------------------------------------------------------------------------------------ the table
 
 
@@ -374,6 +406,18 @@ def test_pruned_and_exact_scores_are_not_mixed_up(tmp_path: Path, ours: Path, re
         measured(ours, references, options={"summac": {"model": nli, "premises": 3}}, **options)
 
 
+def test_scores_of_another_model_of_the_same_name_are_not_taken(
+    tmp_path: Path, ours: Path, references: Path, nli: str
+) -> None:
+    kept = tmp_path / "scores.jsonl"
+    options = {"metrics": ["summac"], "scores": kept, "options": {"summac": {"model": nli, "premises": None}}}
+    measured(ours, references, **options)
+    tokenizer = words_tokenizer()
+    saved(Path(nli), tiny("bert", tokenizer, hidden_size=8), tokenizer)
+    with pytest.raises(AwesumError, match="holds something else"):
+        measured(ours, references, **options)
+
+
 def test_what_a_model_cannot_read_is_said(tmp_path: Path, references: Path, nli: str) -> None:
     endless = rows(tmp_path / "endless.jsonl", [{"id": f"d{n}", "summary": "word " * 900} for n in range(NUMBER)])
     options = {"summac": {"model": nli, "premises": None}}
@@ -404,7 +448,7 @@ def test_ids_that_do_not_match(
     lines = ours.read_text().splitlines(keepends=True)
     ours.write_text("".join(lines[:4]))
     line = error(capsys, ours, references)
-    assert line.startswith(f"2 reference of {references} have no prediction in {ours} (first: 'd4')")
+    assert line.startswith(f"2 references of {references} have no prediction in {ours} (first: 'd4')")
     ours.write_text("".join([*lines, json.dumps({"id": "x", "summary": "More."})]))
     assert error(capsys, ours, references).startswith(f"1 prediction of {ours} has no reference in {references}")
     ours.write_text("".join([*lines, lines[1]]))
@@ -450,7 +494,7 @@ def test_missing_files_and_documents(
     assert "is empty" in error(capsys, tmp_path / "empty.jsonl", references)
     alone = rows(tmp_path / "alone.jsonl", [{"id": f"d{n}", "summary": reference(n)} for n in range(NUMBER)])
     assert error(capsys, ours, alone, "--metrics", "rouge", "coverage") == (
-        f"coverage compares with the documents, and {alone} has none: give them with --documents FILE"
+        f"coverage compares with the documents, and {alone}, line 1 has none: give them with --documents FILE"
     )
 
 
@@ -466,6 +510,103 @@ def test_unknown_measures_and_models_not_named(
     assert line == "--premises must be a number of sentences or 'all', not 'none'"
     assert "--trials must be more than 0" in error(capsys, ours, references, "--trials", "0")
     assert "is given twice" in error(capsys, ours, references, "--compare", ours)
+
+
+def test_a_missing_prediction_is_not_looked_for_elsewhere(
+    tmp_path: Path, references: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = [
+        {"id": f"d{n}", "prediction": prediction(n) if n else None, "summary": reference(n)} for n in range(NUMBER)
+    ]
+    line = error(capsys, rows(tmp_path / "null.jsonl", objects), references)
+    assert "line 1 has a NoneType as 'prediction': give one text" in line
+
+
+def test_ids_of_some_rows_only(ours: Path, references: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours.write_text(ours.read_text().replace('"id": "d3", ', ""))
+    assert error(capsys, ours, references).endswith("line 4 has no id, and others have: give every row one, or none")
+
+
+def test_ids_on_one_side_only_are_said(tmp_path: Path, references: Path) -> None:
+    nameless = rows(tmp_path / "nameless.jsonl", [{"summary": prediction(n)} for n in range(NUMBER)])
+    found = measured(nameless, references, metrics=["length"])
+    assert f"{nameless} is matched with {references} by order: only one of them has ids" in found.notes
+
+
+def test_a_folder_is_never_matched_by_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s").mkdir()
+    for n in range(12):
+        (tmp_path / "s" / f"{n}.txt").write_text("Some text.")
+    lines = tmp_path / "lines.txt"
+    lines.write_text("Some text.\n" * 12)
+    assert error(capsys, tmp_path / "s", lines).startswith(f"the files of {tmp_path / 's'} are matched by their names")
+    assert error(capsys, lines, tmp_path / "s").startswith(f"the files of {tmp_path / 's'} are matched by their names")
+
+
+def test_folders_in_folders(tmp_path: Path) -> None:
+    for folder in ("s", "r"):
+        for name in ("a.txt", "sub/a.txt"):
+            (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / folder / name).write_text(f"The text of {name}.")
+    found = measured(tmp_path / "s", tmp_path / "r", metrics=["rouge"])
+    assert found.ids == ("a", "sub/a")
+    assert found.table["s"]["rouge-1"].mean == 1
+
+
+@pytest.mark.parametrize("name", ["page.html", "notes.md", "report.pdf"])
+def test_what_is_no_plain_summary_is_refused(
+    tmp_path: Path, references: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / name).write_text("<p>Summary and source</p>")
+    assert f"{name} is neither text nor JSON" in error(capsys, tmp_path / "s", references)
+
+
+def test_kinds_of_files(tmp_path: Path, ours: Path, references: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    upper = tmp_path / "OURS.JSONL"
+    upper.write_bytes(ours.read_bytes())
+    expected = measured(ours, references).systems[0].scores["rouge-1"]
+    np.testing.assert_array_equal(measured(upper, references).systems[0].scores["rouge-1"], expected)
+    odd = tmp_path / "ours.csv"
+    odd.write_text("id,summary\n")
+    assert "is of no kind that can be read here" in error(capsys, odd, references)
+
+
+def test_documents_in_some_rows_only(ours: Path, references: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects = [json.loads(line) for line in references.read_text().splitlines()]
+    del objects[2]["document"]
+    rows(references, objects)
+    assert measured(ours, references, metrics=["rouge"]).table["ours"]["rouge-1"].counted == NUMBER
+    line = error(capsys, ours, references, "--metrics", "coverage")
+    assert line.startswith(f"coverage compares with the documents, and {references}, line 3 has none")
+
+
+def test_words_that_rouge_does_not_know_are_said(tmp_path: Path) -> None:
+    texts = rows(tmp_path / "texts.jsonl", [{"summary": "国会は予算案を可決した。"}, {"summary": "Two words."}])
+    other = rows(tmp_path / "other.jsonl", [{"summary": "国会は予算案を可決した。"}, {"summary": "Two words."}])
+    notes = measured(texts, other, metrics=["rouge"]).notes
+    assert any(note.startswith("texts: 1 of 2 summaries have no word of a to z or digits") for note in notes)
+
+
+def test_models_named_for_nothing(ours: Path, references: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = error(capsys, ours, references, "--nli-model", "x")
+    assert line == "--nli-model is of summac, which is not measured: add it to --metrics"
+
+
+def test_a_page_that_cannot_be_written_is_said_first(
+    tmp_path: Path, ours: Path, references: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "Pairs", lambda *args: pytest.fail("measured before"))
+    assert "cannot write the report to" in error(capsys, ours, references, "--report", ours / "page")
+
+
+def test_terminals_without_arrows_get_a_table(ours: Path, references: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr("sys.stdout", narrow)
+    arguments = ["evaluate", str(ours), str(references), "--metrics", "rouge", "--processes", "1", "--quiet"]
+    assert main(arguments) == 0
+    narrow.flush()
+    assert b"R-1 ?" in narrow.buffer.getvalue()  # type: ignore[attr-defined]
 
 
 def test_scores_that_cannot_be_written(

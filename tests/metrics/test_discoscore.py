@@ -246,6 +246,13 @@ def test_window_is_never_larger_than_that_of_the_paper(tokenizer: PreTrainedToke
     assert DiscoScore(BertModel(bert(tokenizer, max_position_embeddings=600)), tokenizer, "tiny").window == 512
 
 
+def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
+    disco = DiscoScore.load(str(folder))
+    disco.model.embeddings.word_embeddings.weight.data[:] = float("nan")
+    with pytest.raises(AwesumError, match="gives NaN or infinite numbers"):
+        disco.measure(Sample("The crew docked.", ("The crew docked at noon.",)))
+
+
 def refusal(model: Path) -> str:
     with pytest.raises(AwesumError) as error:
         DiscoScore.load(str(model))

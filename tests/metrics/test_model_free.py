@@ -52,6 +52,11 @@ def test_a_document_of_few_sentences_has_as_many_stretches() -> None:
     assert Coverage().measure(Sample("The budget was cut by half.", (), document))["coverage"] == pytest.approx(1 / 3)
 
 
+def test_a_short_document_is_covered_by_itself_whatever_its_sentences_are() -> None:
+    document = "Yes. No. " + " ".join(f"word{number}" for number in range(60)) + "."
+    assert Coverage().measure(Sample(document, (), document))["coverage"] == 1
+
+
 def test_what_is_shared_is_averaged_over_words_and_pairs() -> None:
     """Four of six words are there but only one of five pairs: (4/6 + 1/5) / 2 is enough; two and none are not."""
     document = "The crew docked late. Noon was the hour when budgets shrank."

@@ -6,7 +6,8 @@ The first line says which texts and measures they are of; those of others are ne
 from __future__ import annotations
 
 import json
-from math import isfinite
+from collections.abc import Sequence
+from math import isfinite, nan
 from pathlib import Path
 
 from awesum.datasets.files import unreadable
@@ -20,21 +21,24 @@ class Kept:
         self.path = path
         self.key = key
 
-    def read(self, documents: int) -> list[list[dict[str, float]]]:
-        """What an earlier run has left, in the order of the documents; a line that it did not finish is removed."""
+    def read(self, ids: Sequence[str], systems: Sequence[str], fields: Sequence[str]) -> list[list[list[float]]]:
+        """What an earlier run has left: documents by systems by fields. A line that it did not finish is removed."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
-            self._append(json.dumps({"key": self.key}))
-            return []
+            content = b""
         except OSError as error:
             raise unreadable(self.path, error) from error
         *whole, unfinished = content.split(b"\n")
         try:
             rows = [json.loads(line) for line in whole]
-            if not rows or rows[0] != {"key": self.key} or len(rows) > documents + 1:
+            if rows and rows[0] != {"key": self.key}:
                 raise ValueError
-            found = [list(row["scores"].values()) for row in rows[1:]]
+            found = [
+                [[_number(row["scores"][system][field]) for field in fields] for system in systems] for row in rows[1:]
+            ]
+            if [row["id"] for row in rows[1:]] != list(ids[: len(found)]):
+                raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise AwesumError(
                 f"{self.path} holds something else than the scores of these summaries by these measures: "
@@ -42,6 +46,8 @@ class Kept:
             ) from error
         if unfinished:
             self.path.write_bytes(content[: len(content) - len(unfinished)])
+        if not rows:
+            self._append(json.dumps({"key": self.key}))
         return found
 
     def add(self, name: str, scores: dict[str, dict[str, float]]) -> None:
@@ -60,3 +66,8 @@ class Kept:
             raise AwesumError(
                 f"cannot write the scores to {self.path} ({error.strerror or error}): give another file with --scores"
             ) from error
+
+
+def _number(value: float | None) -> float:
+    """Null is what is no number; whatever else is none is an error."""
+    return nan if value is None else float(value)

@@ -12,6 +12,7 @@ from awesum.datasets.rows import NAMES, references_of
 from awesum.errors import AwesumError
 from awesum.evaluation.texts import PREDICTION, REFERENCE, Texts
 from awesum.metrics.metric import Sample
+from awesum.summary import count
 
 
 class Pairs(Sequence[list[Sample]]):
@@ -19,16 +20,23 @@ class Pairs(Sequence[list[Sample]]):
 
     def __init__(self, predictions: Sequence[Path], references: Path, documents: Path | None = None) -> None:
         self._references = Texts(references)
-        given = self._references.ids()
+        given = self._references.ids
         if given is not None:
             _no_duplicates(given, self._references)
         self.ids = given or [str(number) for number in range(1, len(self._references) + 1)]
         self._predictions = [Texts(path) for path in predictions]
         self._orders = [_order(texts, self._references, given, "prediction") for texts in self._predictions]
-        self._documents = Texts(documents) if documents else self._references
+        self._documents = Texts(documents, are_documents=True) if documents else self._references
         self._document_order = _order(self._documents, self._references, given, "document") if documents else None
-        row = self._documents[0]
-        self.has_documents = bool(documents) or any(row.get(name) is not None for name in NAMES["document"])
+        lacking = None if documents else self._references.first_without(NAMES["document"])
+        self.has_documents = lacking is None
+        self.without_document = "" if lacking is None else self._references.where(lacking)
+        """Where the first row is that has none."""
+        self.notes = [
+            f"{texts.path} is matched with {references} by order: only one of them has ids"
+            for texts in (*self._predictions, *([self._documents] if documents else []))
+            if (texts.ids is None) != (given is None)
+        ]
 
     def __len__(self) -> int:
         return len(self._references)
@@ -58,8 +66,14 @@ class Pairs(Sequence[list[Sample]]):
 
 def _order(texts: Texts, references: Texts, wanted: list[str] | None, what: str) -> list[int] | None:
     """Where the text for each reference is; nothing if they stand in the same order."""
-    ids = texts.ids() if wanted is not None else None
+    ids = texts.ids
     if wanted is None or ids is None:
+        if (references if ids is None else texts).is_folder and (wanted is None) != (ids is None):
+            folder, other = (references, texts) if ids is None else (texts, references)
+            raise AwesumError(
+                f"the files of {folder.path} are matched by their names, and {other.path} has none: "
+                "give it an id in every row, or a folder too"
+            )
         if len(texts) != len(references):
             raise AwesumError(
                 f"{texts.path} has {len(texts):,} {what}s and {references.path} {len(references):,} references: "
@@ -68,9 +82,9 @@ def _order(texts: Texts, references: Texts, wanted: list[str] | None, what: str)
         return None
     _no_duplicates(ids, texts)
     places = {name: place for place, name in enumerate(ids)}
-    _all_there([name for name in wanted if name not in places], f"reference of {references.path}", what, texts)
+    _all_there([name for name in wanted if name not in places], "reference", references, what, texts)
     known = set(wanted)
-    _all_there([name for name in ids if name not in known], f"{what} of {texts.path}", "reference", references)
+    _all_there([name for name in ids if name not in known], what, texts, "reference", references)
     return None if ids == wanted else [places[name] for name in wanted]
 
 
@@ -82,9 +96,9 @@ def _no_duplicates(ids: list[str], texts: Texts) -> None:
         seen.add(name)
 
 
-def _all_there(missing: list[str], of: str, what: str, where: Texts) -> None:
+def _all_there(missing: list[str], one: str, of: Texts, what: str, where: Texts) -> None:
     if missing:
         raise AwesumError(
-            f"{len(missing):,} {of} {'has' if len(missing) == 1 else 'have'} no {what} in {where.path} "
-            f"(first: {missing[0]!r}): give what is missing, or leave the others out"
+            f"{count(len(missing), one)} of {of.path} {'has' if len(missing) == 1 else 'have'} no {what} in "
+            f"{where.path} (first: {missing[0]!r}): give what is missing, or leave the others out"
         )

@@ -6,8 +6,10 @@ systems differ most. No script is needed to read it, and nothing is loaded from 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from errno import EACCES
 from math import isfinite
 from pathlib import Path
 
@@ -85,17 +87,24 @@ def write(evaluation: Evaluation, samples: Callable[[int], list[Sample]], folder
 
     `samples` gives the summaries of one document, one a system; it is asked only for those shown, one at a time.
     """
-    path = folder / "index.html"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(folder, error) from error
+    path = place(folder)
     page = "".join(_page(evaluation, samples))
     try:
         write_whole(path, page)
     except OSError as error:
         raise _unwritable(folder, error) from error
     return path
+
+
+def place(folder: Path) -> Path:
+    """Where the page will be; the folder is made, or it is said that it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    return folder / "index.html"
 
 
 def _unwritable(folder: Path, error: OSError) -> AwesumError:
@@ -138,7 +147,7 @@ def _table(evaluation: Evaluation) -> Iterator[str]:
     yield '<table id="scores"><thead><tr><th scope="col">System</th>'
     yield f"{''.join(map(_head, evaluation.columns))}</tr></thead>\n<tbody>"
     for number, system in enumerate(evaluation.systems):
-        about = [f"{system.words.mean():,.0f} words on average"] if len(system.words) else []
+        about = [f"{count(round(system.words.mean()), 'word')} on average"] if len(system.words) else []
         about += [f"{system.empty:,} empty"] if system.empty else []
         mark = "<small>the others are compared with it</small>" if several and not number else ""
         yield f'<tr><th scope="row"><bdi>{text(system.name)}</bdi>{mark}<small>{", ".join(about)}</small></th>'
@@ -193,7 +202,7 @@ def _plots(evaluation: Evaluation) -> Iterator[str]:
         return
     points = drawn(words)
     there = int((words > 0).sum())
-    said = f"Points are documents, lines the means of up to {MOST_BINS} groups of them by length."
+    said = f"Points are documents, lines the means of up to {MOST_BINS} groups of them by length, if there are so many."
     if len(points) < there:
         said += f" Of {there:,} documents {len(points):,} are drawn, spread evenly over the lengths; "
         said += "the lines are over all."

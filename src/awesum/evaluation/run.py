@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from math import nan
@@ -17,17 +17,22 @@ from typing import Any
 
 import numpy as np
 
+from awesum import __version__
 from awesum.errors import AwesumError
 from awesum.evaluation.kept import Kept
 from awesum.evaluation.pairs import Pairs
 from awesum.evaluation.result import Evaluation, System
 from awesum.evaluation.significance import TRIALS
-from awesum.evaluation.texts import stem
+from awesum.evaluation.texts import files, stem
 from awesum.length import count_words
 from awesum.metrics import METRICS, Metric, Sample, Score, load, needs
+from awesum.rouge import tokens
 from awesum.summary import count
 from awesum.weights import sha256
-from awesum.workers import cores, work
+from awesum.workers import work
+
+_ABOUT = ("words", "tokens", "document_words")
+"""What is kept of a summary beside its scores: its words, those of them that ROUGE knows, and the document's."""
 
 Scored = list[dict[str, float]]
 """The scores of one document's summaries, a system each."""
@@ -43,43 +48,51 @@ def evaluate(
     options: dict[str, dict[str, Any]] | None = None,
     trials: int = TRIALS,
     scores: Path | None = None,
-    processes: int | None = None,
+    processes: int = 1,
     quiet: bool = False,
 ) -> tuple[Evaluation, Pairs]:
     """Measure the summaries of one system, or of several on the same documents; the first is compared with the others.
 
     Without `metrics`, all are taken that need no model and whose needs are given. `options` are for the measures with a
     model: `{"summac": {"model": FOLDER_OR_NAME}}`. `scores` is a file for the scores of every summary, kept as soon as
-    they are there: interrupted, the same call goes on from it.
+    they are there: interrupted, the same call goes on from it. More `processes` than this one begin with the caller's
+    main module, which must then do its work under `if __name__ == "__main__":`.
     """
     paths = [predictions, *compare]
     names = system_names(paths)
     chosen, notes = _chosen(metrics)
     pairs = Pairs(paths, references, documents)
     chosen, left_out = _with_their_needs(chosen, pairs, asked=bool(metrics), references=references)
-    notes += left_out
+    notes += [*pairs.notes, *left_out]
     options = options or {}
+    models = [str(options.get(name, {}).get("model")) for name in chosen if "model" in needs(name)]
     heavy = [load(name, **options.get(name, {})) for name in chosen if "model" in needs(name)]
     light = [name for name in chosen if "model" not in needs(name)]
     columns = _columns(chosen, heavy)
-    kept = Kept(scores, _key(paths, references, documents, columns)) if scores else None
-    table = _measured(pairs, light, heavy, columns, names, kept, processes or cores(), quiet)
+    kept = Kept(scores, _key([*paths, references, documents], columns, models)) if scores else None
+    table = _measured(pairs, light, heavy, columns, names, kept, processes, quiet)
     systems = tuple(
         System(
             name,
             {column.name: table[:, number, place] for place, column in enumerate(columns)},
-            table[:, number, -2].astype(np.int64),
-            int((table[:, number, -2] == 0).sum()),
+            table[:, number, -3].astype(np.int64),
+            int((table[:, number, -3] == 0).sum()),
         )
         for number, name in enumerate(names)
     )
+    for number, name in enumerate(names):
+        if unknown := int(((table[:, number, -3] > 0) & (table[:, number, -2] == 0)).sum()):
+            notes.append(
+                f"{name}: {unknown:,} of {len(pairs):,} summaries have no word of a to z or digits, which is all that "
+                "ROUGE, coverage and repetition compare"
+            )
     notes += _notes(systems, columns, len(pairs), heavy)
     return Evaluation(columns, systems, tuple(pairs.ids), table[:, 0, -1].astype(np.int64), trials, tuple(notes)), pairs
 
 
 def system_names(paths: Sequence[Path]) -> list[str]:
     """A short name for each file: its own, or the whole path where two are called alike."""
-    short = [stem(path) for path in paths]
+    short = [stem(Path(path.resolve().name)) for path in paths]
     names = [name if short.count(name) == 1 else str(path) for name, path in zip(short, paths, strict=True)]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise AwesumError(f"{twice} is given twice: compare it with something else")
@@ -109,7 +122,8 @@ def _with_their_needs(chosen: list[str], pairs: Pairs, *, asked: bool, reference
     without = [name for name in chosen if "document" in needs(name)]
     if without and asked:
         raise AwesumError(
-            f"{without[0]} compares with the documents, and {references} has none: give them with --documents FILE"
+            f"{without[0]} compares with the documents, and {pairs.without_document or references} has none: "
+            "give them with --documents FILE"
         )
     said = [f"{' and '.join(without)} are left out: they need the documents (--documents FILE)"] if without else []
     return [name for name in chosen if name not in without], said
@@ -120,16 +134,18 @@ def _columns(chosen: Sequence[str], heavy: Sequence[Metric]) -> tuple[Score, ...
     return tuple(score for name in chosen for score in (loaded.get(name) or load(name)).scores)
 
 
-def _key(paths: Sequence[Path], references: Path, documents: Path | None, columns: Sequence[Score]) -> str:
-    """The same for the same texts and measures, and for nothing else."""
-    files = [*paths, references, *([documents] if documents else [])]
-    content = [[sha256(one) for one in _files(path)] for path in files]
-    known = [[[column.name, column.settings] for column in columns], content]
+def _key(paths: Sequence[Path | None], columns: Sequence[Score], models: Sequence[str]) -> str:
+    """The same for the same texts, measures and models, and for nothing else."""
+    texts = [_hashes(path) if path else None for path in paths]
+    known = [__version__, [[column.name, column.settings] for column in columns], texts]
+    known += [_hashes(Path(model)) or model for model in models]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
 
-def _files(path: Path) -> list[Path]:
-    return sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+def _hashes(path: Path) -> list[str]:
+    """Of the content of a file, or of all files of a folder; none if there is neither."""
+    found = files(path) if path.is_dir() else [path] if path.is_file() else []
+    return [sha256(file) for file in found]
 
 
 def _measured(
@@ -142,15 +158,13 @@ def _measured(
     processes: int,
     quiet: bool,
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Documents by systems by scores; behind the scores the words of the summary and of the document."""
+    """Documents by systems by scores, behind which is what `_ABOUT` names."""
     from tqdm import tqdm
 
-    table = np.full((len(pairs), len(names), len(columns) + 2), nan)
-    done = kept.read(len(pairs)) if kept else []
-    for index, rows in enumerate(done):
-        table[index] = [
-            [_number(row.get(name)) for name in (*_names(columns), "words", "document_words")] for row in rows
-        ]
+    fields = [*(column.name for column in columns), *_ABOUT]
+    table = np.full((len(pairs), len(names), len(fields)), nan)
+    done = kept.read(pairs.ids, names, fields) if kept else []
+    table[: len(done)] = np.array(done).reshape(len(done), len(names), len(fields))
     left = range(len(done), len(pairs))
     bar = tqdm(
         total=len(pairs), initial=len(done), desc="measuring", unit=" documents", leave=False, disable=quiet or None
@@ -160,7 +174,7 @@ def _measured(
             if heavy:
                 for row, sample in zip(rows, pairs[index], strict=True):
                     row |= _scores(heavy, sample)
-            table[index] = [[row[name] for name in (*_names(columns), "words", "document_words")] for row in rows]
+            table[index] = [[row[field] for field in fields] for row in rows]
             if kept:
                 kept.add(pairs.ids[index], dict(zip(names, rows, strict=True)))
             bar.update()
@@ -174,9 +188,14 @@ class _Light:
         self.metrics = [load(name) for name in names]
 
     def __call__(self, samples: list[Sample]) -> Scored:
-        words = count_words(samples[0].document)
+        length = count_words(samples[0].document)
         return [
-            _scores(self.metrics, sample) | {"words": count_words(sample.prediction), "document_words": words}
+            _scores(self.metrics, sample)
+            | {
+                "words": count_words(sample.prediction),
+                "tokens": len(tokens(sample.prediction)),
+                "document_words": length,
+            }
             for sample in samples
         ]
 
@@ -189,14 +208,6 @@ def _scores(metrics: Sequence[Metric], sample: Sample) -> dict[str, float]:
     for metric in metrics:
         found.update(metric.measure(sample))
     return found
-
-
-def _names(columns: Sequence[Score]) -> Iterator[str]:
-    return (column.name for column in columns)
-
-
-def _number(value: float | None) -> float:
-    return nan if value is None else float(value)
 
 
 def _notes(systems: Sequence[System], columns: Sequence[Score], documents: int, heavy: Sequence[Metric]) -> list[str]:

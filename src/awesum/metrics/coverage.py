@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STRETCHES = 20
-"""Equal parts of a document, by words: each is drawn on, or it is not."""
+"""Equal parts of a document, by words: each is drawn on, or it is not. With fewer sentences, each of them is one."""
 SHARED = 0.3
 """The share of a sentence's words and pairs of words, averaged, that its source must have. Of the sentences in 25
 references of GovReport, 88 in 100 find as much in their own document, and 4 in 100 in another one."""
@@ -57,9 +57,13 @@ class Coverage:
         """Both shares."""
         positions = [position for _, position in attributions(sample.prediction, sample.document)]
         found = [position for position in positions if position is not None]
-        stretches = min(STRETCHES, max(len(_source(sample.document).positions), 1))
+        places = _source(sample.document).positions
+        if len(places) <= STRETCHES:  # each sentence is a stretch
+            drawn, stretches = set(found), max(len(places), 1)
+        else:
+            drawn, stretches = {int(position * STRETCHES) for position in found}, STRETCHES
         return {
-            "coverage": len({int(position * stretches) for position in found}) / stretches,
+            "coverage": len(drawn) / stretches,
             "attributed": len(found) / len(positions) if positions else 0.0,
         }
 

@@ -59,6 +59,7 @@ class DiscoScore:
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
         self.model = model.eval()
+        self.title = name
         self.tokenizer = tokenizer
         # RoBERTa and its kin count positions from behind that of padding.
         first_position = getattr(getattr(model, "embeddings", None), "padding_idx", -1) + 1
@@ -184,6 +185,11 @@ class DiscoScore:
         windows = windows.to(self.model.device)
         with torch.inference_mode():
             states = self.model(input_ids=windows, attention_mask=torch.ones_like(windows)).last_hidden_state
+        if not torch.isfinite(states).all():
+            raise AwesumError(
+                f"the model {self.title} gives NaN or infinite numbers, which make no score: its weights are broken; "
+                "give an encoder such as bert-base-uncased"
+            )
         return states.to("cpu", torch.float64)
 
 

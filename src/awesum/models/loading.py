@@ -65,7 +65,10 @@ def load_tokenizer(name: str, folder: Path | None = None) -> PreTrainedTokenizer
     from transformers import AutoTokenizer
 
     with loading(name, folder) as (source, options):
-        return AutoTokenizer.from_pretrained(source, **options)
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # made up by the library where there is none
+            raise AwesumError(f"{name} has no tokenizer, or one without words: give a folder with its tokenizer.json")
+        return tokenizer
 
 
 def load_window(name: str, folder: Path | None = None) -> int:
