@@ -94,6 +94,23 @@ def test_marks_in_a_document_are_text(prepare: Prepare) -> None:
         assert [token for token in tokens if token < 4] == [0, 2]
 
 
+def test_known_vectors_are_taken_and_only_the_others_made(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
+    preparation = prepare(salient="text")
+    text = topical_text(40)
+    expected = preparation.divide(text)
+    texts = [text[one.start : one.end] for one in expected.sentences]
+    known = dict(zip(texts, preparation.encoder.encode(texts), strict=True))
+    left = [known.pop(texts[place]) is None or texts[place] for place in (3, 17, 30)]
+    asked: list[list[str]] = []
+    encode = SentenceEncoder.encode
+    monkeypatch.setattr(
+        SentenceEncoder, "encode", lambda self, those: (asked.append(list(those)), encode(self, those))[1]
+    )
+    found = preparation.divide(text, known=known)
+    assert asked == [left]
+    assert found == expected
+
+
 def test_query_stands_before_every_segment(prepare: Prepare) -> None:
     preparation = prepare()
     plain = preparation(example())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from awesum import segmentation
+from awesum.datasets.shards import PreparedDocument
 from awesum.document import Segment, Sentence
 from awesum.errors import AwesumError
 from awesum.partial import write_whole
@@ -68,21 +69,41 @@ class Preparation:
         self.window: int = config.max_position_embeddings
         self.marks = len(tokenizer("")["input_ids"])
 
-    def __call__(self, example: Example) -> DocumentInputs:
-        """Segments and targets of an example; what is longer than `max_tokens` is left out, and that is said."""
-        divided = self._cut(example.id, self.divide(example.document, example.id, example.query))
+    def __call__(self, example: Example | PreparedDocument) -> DocumentInputs:
+        """Segments and targets of an example; what is longer than `max_tokens` is left out, and that is said.
+
+        A prepared document brings the vectors of its sentences, which are most of the work.
+        """
+        known = _vectors(example) if isinstance(example, PreparedDocument) else {}
+        divided = self._cut(example.id, self.divide(example.document, example.id, example.query, known))
         targets = assign(example.summary, divided.text, divided.segments)
         return self.inputs(example.id, divided, example.query, targets)
 
-    def divide(self, text: str, name: str = "the document", query: str | None = None) -> Divided:
-        """Sentences, segments and salient sentences of a text; with a query, salient for it."""
+    def divide(
+        self,
+        text: str,
+        name: str = "the document",
+        query: str | None = None,
+        known: Mapping[str, NDArray[np.float32]] | None = None,
+    ) -> Divided:
+        """Sentences, segments and salient sentences of a text; with a query, salient for it.
+
+        `known` are the vectors of sentences that need not be read again.
+        """
         lower, upper = self.limits
         sentences = measure(text, sentence_spans(text), self.tokenizer, upper)
         if not text.strip() or not any(sentence.tokens for sentence in sentences):
             raise AwesumError(f"{name} has no sentence: take it out of the data, or give it its text")
-        embeddings = self.encoder.encode([text[sentence.start : sentence.end] for sentence in sentences])
+        embeddings = self._embeddings([text[sentence.start : sentence.end] for sentence in sentences], known or {})
         segments = segmentation.segment(sentences, embeddings, lower, upper)
         return Divided(text, sentences, segments, self.salient(text, sentences, embeddings, query))
+
+    def _embeddings(self, texts: Sequence[str], known: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        unknown = [text for text in texts if text not in known]  # as where another tokenizer has cut a long sentence
+        if len(unknown) == len(texts):
+            return self.encoder.encode(texts)
+        read = iter(self.encoder.encode(unknown)) if unknown else iter(())
+        return np.stack([known[text] if text in known else next(read) for text in texts])
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -222,6 +243,14 @@ class Preparation:
         return f"{query.strip()} {text}" if query else text
 
 
+def _vectors(document: PreparedDocument) -> dict[str, NDArray[np.float32]]:
+    """The vector of each sentence, by its text."""
+    vectors = document.embeddings.astype(np.float32)
+    return {
+        document.document[start:end]: vector for (start, end), vector in zip(document.sentences, vectors, strict=True)
+    }
+
+
 def _plain(divided: Divided, index: int) -> str:
     sentence = divided.sentences[index]
     return " ".join(divided.text[sentence.start : sentence.end].split())
@@ -230,7 +259,9 @@ def _plain(divided: Divided, index: int) -> str:
 class Prepared(Sequence[DocumentInputs]):
     """Examples as inputs, prepared when they are first asked for and kept in `folder` from then on."""
 
-    def __init__(self, examples: Sequence[Example], preparation: Preparation, folder: Path) -> None:
+    def __init__(
+        self, examples: Sequence[Example] | Sequence[PreparedDocument], preparation: Preparation, folder: Path
+    ) -> None:
         self.examples, self.preparation, self.folder = examples, preparation, folder
         config = preparation.config
         tokenizer = getattr(preparation.tokenizer, "backend_tokenizer", None)
@@ -252,7 +283,8 @@ class Prepared(Sequence[DocumentInputs]):
 
     def __getitem__(self, index: int) -> DocumentInputs:  # type: ignore[override]
         example = self.examples[index]
-        known = json.dumps([self._key, example.id, example.document, example.summary, example.query])
+        origin = isinstance(example, PreparedDocument)  # whose vectors are rounded
+        known = json.dumps([self._key, origin, example.id, example.document, example.summary, example.query])
         path = self.folder / f"{hashlib.sha256(known.encode()).hexdigest()[:32]}.json"
         try:
             return DocumentInputs(**json.loads(path.read_text(encoding="utf-8")))

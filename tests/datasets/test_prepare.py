@@ -95,6 +95,21 @@ def equal(left: PreparedDocument, right: PreparedDocument) -> bool:
     return same and np.array_equal(left.embeddings, right.embeddings)
 
 
+def test_documents_can_be_asked_for_in_any_order(make: Prepare) -> None:
+    split = prepared(make().folder, "train")
+    read = list(split)
+    for index in (len(ROWS) - 1, 0, SIZE, SIZE - 1, -1):
+        assert equal(split[index], read[index])
+    for index in (len(ROWS), -len(ROWS) - 1):
+        with pytest.raises(IndexError):
+            split[index]
+    head = split.head(SIZE + 1)
+    assert [document.id for document in head] == ids(0, SIZE + 1)
+    with pytest.raises(IndexError):
+        head[SIZE + 1]
+    assert len(split.head(None)) == len(split.head(10**6)) == len(ROWS)
+
+
 def test_content_is_what_the_plain_functions_give(
     make: Prepare, source: Path, tiny_folder: Path, tiny_encoder: SentenceEncoder
 ) -> None:

@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer
 from transformers.utils import logging as library_logging
 
+from awesum.datasets.prepare import prepare
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.models.awesome import AwesomeBart
@@ -441,3 +442,36 @@ def test_what_is_prepared_is_kept_for_the_next_epoch_and_run(
     go(replace(settings, output=str(tmp_path / "again"), memory="none"))
     assert len(calls) == 2
     assert len(os.listdir(tmp_path / "cache" / "prepared")) == 2
+
+
+def test_prepared_documents_are_trained_on_without_reading_them_again(
+    settings: TrainingSettings,
+    go: Go,
+    tmp_path: Path,
+    tiny_encoder: SentenceEncoder,
+    tiny_bart_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for split in ("train", "validation"):
+        write(tmp_path / "data" / f"{split}.jsonl", rows(5)[1:])  # the first has less text than summary
+    tokenizer = str(tiny_bart_folder)
+    prepare(settings.data, tmp_path / "p", tokenizer=tokenizer, encoder=tiny_encoder, processes=1, quiet=True)
+    settings = replace(settings, documents=3, validation_documents=2)
+    go(settings)
+    made = replace(settings, data=str(tmp_path / "p"), output=str(tmp_path / "from prepared"))
+    monkeypatch.setattr(SentenceEncoder, "encode", lambda *args: pytest.fail("read again"))
+    go(made)
+    expected = history(settings.output)
+    assert len(expected) == 3
+    for ours, theirs in zip(history(made.output), expected, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-3)  # vectors are kept in half precision
+
+
+def test_prepared_documents_of_another_encoder_are_refused(
+    settings: TrainingSettings, tmp_path: Path, tiny_encoder: SentenceEncoder, tiny_bart_folder: Path
+) -> None:
+    folder = tmp_path / "p"
+    prepare(settings.data, folder, tokenizer=str(tiny_bart_folder), encoder=tiny_encoder, processes=1, quiet=True)
+    with pytest.raises(AwesumError, match="training reads with the embedded encoder") as error:
+        train(replace(settings, data=str(folder)), quiet=True)
+    told_in_one_line(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from awesum.datasets import shards
 from awesum.datasets.shards import SIZE, PreparedDocument
 from awesum.errors import AwesumError
 
-__all__ = ["PreparedDocument", "PreparedSplit", "prepared"]
+__all__ = ["PreparedDocument", "PreparedSplit", "has_split", "is_prepared", "prepared"]
 
 GIVEN = "given by the caller"
 """The name of a sentence encoder that came from Python and has no other."""
@@ -53,8 +53,19 @@ def prepared(folder: str | Path, split: str) -> PreparedSplit:
     return result
 
 
-class PreparedSplit(Iterable[PreparedDocument]):
-    """The documents of a split, in the order of their dataset. Iterating again reads again."""
+def is_prepared(folder: str | Path) -> bool:
+    """Whether a folder is what `awesum data prepare` was given as `--out`, or one of those in it."""
+    path = Path(folder).expanduser()
+    return (path / SETTINGS).is_file() or any(path.glob(f"*/{SETTINGS}"))
+
+
+def has_split(folder: str | Path, split: str) -> bool:
+    """Whether a split was prepared to its end."""
+    return finished_path(_find(Path(folder).expanduser()), split).is_file()
+
+
+class PreparedSplit(Sequence[PreparedDocument]):
+    """The documents of a split, in the order of their dataset, read when they are asked for, each time anew."""
 
     def __init__(self, folder: Path, split: str, documents: int) -> None:
         self.folder = folder
@@ -77,6 +88,16 @@ class PreparedSplit(Iterable[PreparedDocument]):
 
     def __len__(self) -> int:
         return self._documents
+
+    def __getitem__(self, index: int) -> PreparedDocument:  # type: ignore[override]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        number, row = divmod(index % len(self), SIZE)
+        return shards.one(self._path(number), row)
+
+    def head(self, documents: int | None) -> PreparedSplit:
+        """The first so many, or all."""
+        return PreparedSplit(self.folder, self.split, min(len(self), len(self) if documents is None else documents))
 
     def __iter__(self) -> Iterator[PreparedDocument]:
         for number in range(self.shards):

@@ -123,6 +123,12 @@ def stream(path: Path) -> Iterator[PreparedDocument]:
         yield from _documents(file)
 
 
+def one(path: Path, row: int) -> PreparedDocument:
+    """One document of a file, without reading the others."""
+    with _opened(path) as file:
+        return next(_documents(file, [row]))
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """The file, with one line for whatever may be wrong with it."""
@@ -154,8 +160,8 @@ def _given_back() -> Iterator[None]:
         arrow.set_memory_pool(usual)
 
 
-def _documents(file: Any) -> Iterator[PreparedDocument]:
-    for group in range(file.num_row_groups):
+def _documents(file: Any, rows: Sequence[int] | None = None) -> Iterator[PreparedDocument]:
+    for group in range(file.num_row_groups) if rows is None else rows:
         with _given_back():
             table = file.read_row_group(group, use_threads=False)
             table.validate(full=True)

@@ -12,6 +12,7 @@ import torch
 from transformers import TrainingArguments, set_seed
 
 from awesum import datasets
+from awesum.datasets.prepared import PreparedSplit, has_split, is_prepared, prepared
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.models.awesome import AwesomeBart
@@ -21,7 +22,7 @@ from awesum.salience.centrality import Centrality
 from awesum.salience.trained import TrainedSalience
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint
-from awesum.weights import cache_folder, minilm_folder
+from awesum.weights import MINILM_WHEEL, cache_folder, minilm_folder
 
 
 def _to_stderr(note: str) -> None:
@@ -37,7 +38,7 @@ def train(
 ) -> Path:
     """Train, going on where an interrupted run stopped, and return the folder with the trained model."""
     output = _writable(Path(settings.output))
-    examples = datasets.load(settings.data, "train")[: settings.documents]
+    examples = _examples(settings, encoder)
     validation = _validation(settings)
     checkpoint = last_checkpoint(output)
     if checkpoint:
@@ -88,8 +89,24 @@ def _writable(folder: Path) -> Path:
     return folder
 
 
-def _validation(settings: TrainingSettings) -> datasets.Examples | None:
+def _examples(settings: TrainingSettings, encoder: SentenceEncoder | None) -> datasets.Examples | PreparedSplit:
+    """What to train on: a dataset, or what `awesum data prepare` has made of one."""
+    if not is_prepared(settings.data):
+        return datasets.load(settings.data, "train")[: settings.documents]
+    split = prepared(settings.data, "train")
+    if encoder is None and split.encoder["sha256"] != MINILM_WHEEL.sha256:
+        raise AwesumError(
+            f"the vectors in {split.folder} are of {split.encoder['name']}, and training reads with the embedded "
+            "encoder: prepare the documents without --encoder"
+        )
+    return split.head(settings.documents)
+
+
+def _validation(settings: TrainingSettings) -> datasets.Examples | PreparedSplit | None:
     """The validation split, if there is one."""
+    if is_prepared(settings.data):
+        there = has_split(settings.data, "validation")
+        return prepared(settings.data, "validation").head(settings.validation_documents) if there else None
     if Path(settings.data).expanduser().is_file() or "validation" not in datasets.splits(settings.data):
         return None
     return datasets.load(settings.data, "validation")[: settings.validation_documents]

@@ -27,7 +27,9 @@ _ZERO_OR_MORE = (
 class TrainingSettings:
     """The paper's recipe for GovReport, unless told otherwise."""
 
-    data: str = _setting("", "folder with train.jsonl and validation.jsonl (or .zst, .gz), or a name: govreport, ...")
+    data: str = _setting(
+        "", "folder with train.jsonl and validation.jsonl, a name: govreport, ..., or what data prepare made"
+    )
     output: str = _setting("", "folder for checkpoints and the trained model")
     model: str = _setting("facebook/bart-large", "a BART model, or a model that awesum trained: folder or hub name")
     memory: str = _setting("attentive", "none, attentive or compressive")
