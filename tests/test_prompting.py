@@ -62,12 +62,23 @@ def test_unfinished_sentence_stays_where_it_is_the_only_one_and_says_so() -> Non
     assert only.endswith("…")
 
 
-SOURCE = "In 2015, NASA paid Boeing $4,200 million. The $1.5 rate rose by 12 percent, said Mr. O'Neil."
+SOURCE = (
+    "In 2015, NASA paid Boeing $4,200 million. The $1.5 rate rose by 12 percent, said Mr. O'Neil. "
+    "In 3 decades both of the two agencies would double it."
+)
 
 
 @pytest.mark.parametrize(
     "sentence",
-    ["It paid 4,200 million.", "The rate was 1.5.", "NASA paid Boeing in 2015.", "It rose by 12 percent.", "It rose."],
+    [
+        "It paid 4,200 million.",
+        "The rate was 1.5.",
+        "NASA paid Boeing in 2015.",
+        "It rose by 12 percent.",
+        "It rose.",
+        "It rose by 12%.",
+        "Two agencies doubled it over three decades.",
+    ],
 )
 def test_sentence_whose_figures_and_names_stand_in_the_source_is_borne_out(sentence: str) -> None:
     assert is_borne_out(sentence, SOURCE)
@@ -82,6 +93,10 @@ def test_sentence_whose_figures_and_names_stand_in_the_source_is_borne_out(sente
         "It rose by 1 percent.",
         "NASA paid in 2016.",
         "The agency paid Lockheed in 2015.",
+        "It paid for two centuries.",
+        "The rate rose by half.",
+        "It paid billions.",
+        "Seven agencies paid.",
     ],
 )
 def test_sentence_with_a_figure_or_name_of_its_own_is_not_borne_out(sentence: str) -> None:

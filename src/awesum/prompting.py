@@ -21,6 +21,16 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _FIGURE = re.compile(r"\d[\d,.]*\d|\d")
+_AMOUNT = re.compile(
+    r"\b(?:(?:decade|dozen|hundred|thousand|million|billion|trillion|double|triple|quarter)[ds]?|century|centuries|percent"
+    r"|half|twice|thirds?|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty"
+    r"|seventy|eighty|ninety)\b",
+    re.IGNORECASE,
+)
+_DIGITS = {
+    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
+    "ten": "10", "eleven": "11", "twelve": "12", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50",
+}  # fmt: skip
 _NAME = re.compile(r"(?<=[\w,;] )[A-Z][\w&'’-]*\w")
 
 
@@ -59,9 +69,20 @@ def tidy(text: str) -> list[str]:
 
 
 def is_borne_out(sentence: str, source: str) -> bool:
-    """Whether every figure and every name of `sentence` stands in `source`: what a small model most often invents."""
+    """Whether every figure, amount and name of `sentence` stands in `source`: what a small model most often invents."""
     lowered = source.lower()
     figures = set(_FIGURE.findall(source))
-    return all(figure in figures for figure in _FIGURE.findall(sentence)) and all(
-        name.lower() in lowered for name in _NAME.findall(sentence)
+    amounts = {_stem(word) for word in _AMOUNT.findall(lowered.replace("%", " percent "))}
+    return (
+        all(figure in figures for figure in _FIGURE.findall(sentence))
+        and all(
+            _stem(word) in amounts or _DIGITS.get(word) in figures
+            for word in _AMOUNT.findall(sentence.lower().replace("%", " percent "))
+        )
+        and all(name.lower() in lowered for name in _NAME.findall(sentence))
     )
+
+
+def _stem(amount: str) -> str:
+    """The same for `double`, `doubles` and `doubled`."""
+    return amount.removesuffix("s").removesuffix("d")
