@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 
-from awesum.rouge import Index, NGrams, Vocabulary, f_measure, overlap, tokens
+from awesum.rouge import Index, NGrams, Vocabulary, common_subsequences, f_measure, overlap, tokens
 from tests.conftest import OTHER_SCRIPTS, topical_text
 
 # Few words, so that they repeat and that texts share them; with endings that the stemmer takes off, and marks.
@@ -91,3 +91,17 @@ def test_f_measure_of_many_at_once() -> None:
 def test_importing_does_not_wait_for_the_packages_of_rouge() -> None:
     code = "import sys, awesum.rouge, awesum.targets; sys.exit('nltk' in sys.modules or 'rouge_score' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+WORDS = st.lists(st.lists(st.sampled_from("abcdef"), max_size=12), max_size=5)
+
+
+@given(WORDS, WORDS)
+def test_common_subsequences_are_those_of_the_package(reference: list[list[str]], prediction: list[list[str]]) -> None:
+    from rouge_score.rouge_scorer import _summary_level_lcs
+
+    hits = common_subsequences(reference, prediction)
+    expected = _summary_level_lcs(reference, prediction)
+    words = sum(map(len, reference)), sum(map(len, prediction))
+    assert (hits / words[0], hits / words[1]) == (expected.recall, expected.precision) if all(words) else hits == 0
+    assert float(f_measure(hits, words[1], words[0])) == expected.fmeasure

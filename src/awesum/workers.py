@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 
 from awesum.errors import AwesumError
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What the libraries for arithmetic are told by, and only when they are loaded."""
 AHEAD = 4
 """How many results for each process may wait for an earlier one."""
 
@@ -96,7 +98,7 @@ def _start(load: Callable[[], Callable[[Any], Any]]) -> tuple[Connection, BasePr
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, load), daemon=True)
-    with _interrupts_held():
+    with _interrupts_held(), _one_thread():
         process.start()
     theirs.close()  # so that nothing is left to read from when the process ends
     return ours, process
@@ -113,6 +115,21 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Libraries that are loaded in what is started meanwhile take one core: there is a process for each already."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _serve(connection: Connection, load: Callable[[], Callable[[Any], Any]]) -> None:

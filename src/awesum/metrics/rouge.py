@@ -38,7 +38,7 @@ class Rouge:
     def _scorer(self) -> Any:
         from rouge_score.rouge_scorer import RougeScorer
 
-        return RougeScorer(["rouge1", "rouge2", "rougeLsum"], tokenizer=_Tokenizer())
+        return RougeScorer(["rouge1", "rouge2"], tokenizer=_Tokenizer())
 
     def measure(self, sample: Sample) -> dict[str, float]:
         """The best F-measure that any of the references gives, for each of the three."""
@@ -48,7 +48,19 @@ class Rouge:
     def compare(self, references: Sequence[str], prediction: str) -> tuple[float, float, float]:
         """The same of texts that have one sentence a line already."""
         found = self._scorer.score_multi(references, prediction)
-        return found["rouge1"].fmeasure, found["rouge2"].fmeasure, found["rougeLsum"].fmeasure
+        sentences = _sentences(prediction)
+        longest = max(_rouge_l(_sentences(reference), sentences) for reference in references)
+        return found["rouge1"].fmeasure, found["rouge2"].fmeasure, longest
+
+
+def _sentences(text: str) -> list[list[str]]:
+    return [rouge.tokens(line) for line in text.split("\n") if line]
+
+
+def _rouge_l(reference: list[list[str]], prediction: list[list[str]]) -> float:
+    """`rougeLsum`, which takes the package five sixths of its time, by other means."""
+    hits = rouge.common_subsequences(reference, prediction)
+    return float(rouge.f_measure(hits, sum(map(len, prediction)), sum(map(len, reference))))
 
 
 def lines(text: str) -> str:
