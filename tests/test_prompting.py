@@ -56,6 +56,11 @@ def test_answer_is_tidied_into_its_whole_sentences(answer: str, sentences: list[
     assert tidy(answer) == sentences
 
 
+def test_sentence_that_repeats_the_request_goes() -> None:
+    request = ask("what was decided", ["The crane broke."])
+    assert tidy(f"The crane broke. Grad B: So {request} The quay held.") == ["The crane broke.", "The quay held."]
+
+
 def test_unfinished_sentence_stays_where_it_is_the_only_one_and_says_so() -> None:
     (only,) = tidy("The crane broke and the quay was never")
     assert only.startswith("The crane broke and the quay was never")

@@ -20,6 +20,7 @@ _LEAD_IN = re.compile(
     r"|(?:the )?(?:summary|key points?|current chunk|main points?)(?: of [^.:\n]{0,60}| in [^.:\n]{0,40})?:)\s*",
     re.IGNORECASE,
 )
+_REQUEST = "Rewrite the following sentences"
 _FIGURE = re.compile(r"\d[\d,.]*\d|\d")
 _AMOUNT = re.compile(
     r"\b(?:(?:decade|dozen|hundred|thousand|million|billion|trillion|double|triple|quarter)[ds]?|century|centuries|percent"
@@ -38,7 +39,7 @@ def ask(query: str | None, points: Sequence[str]) -> str:
     """The request that stands behind the segment."""
     about = f" that answers the question {query.strip()!r}" if query else ""
     sentences = " ".join(" ".join(point.split()) for point in points)
-    return f"Rewrite the following sentences as one short, clear paragraph{about}: {sentences}"
+    return f"{_REQUEST} as one short, clear paragraph{about}: {sentences}"
 
 
 def enough_words(words: float) -> Callable[[str], bool]:
@@ -57,10 +58,13 @@ def _finished(text: str) -> list[str]:
 
 
 def tidy(text: str) -> list[str]:
-    """The sentences of an answer without bullets, markup, lead-in; an unfinished last one goes unless it is alone."""
+    """The sentences of an answer without bullets, markup, lead-in, and none that repeats the request.
+
+    An unfinished last one goes unless it is alone.
+    """
     text = _LEAD_IN.sub("", _MARKUP.sub("", _BULLET.sub("", text.strip())))
     sentences = [" ".join(text[start:end].split()) for start, end in sentence_spans(text)]
-    sentences = [sentence for sentence in sentences if sentence]
+    sentences = [sentence for sentence in sentences if sentence and _REQUEST not in sentence]
     if sentences and not ends_sentence(sentences[-1]):
         if len(sentences) > 1:
             return sentences[:-1]
