@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback, TrainingArguments
 
 from awesum.errors import AwesumError
@@ -320,17 +321,11 @@ def process(output: str) -> None:
     trainer.training_step = counted  # type: ignore[method-assign]
     trainer.train()
     rank = int(os.environ.get("RANK", "0"))
-    torch.save(
-        {
-            "gradients": noted.steps[0],
-            "weights": dict(trainer.accelerator.unwrap_model(trainer.model_wrapped).named_parameters()),
-            "sent": sent,
-            "wrapped": len(wrapped),
-            "segments": segments,
-            "processes": trainer.accelerator.num_processes,
-        },
-        Path(output) / f"{rank}.pt",
-    )
+    save_file(noted.steps[0], Path(output) / f"{rank}.gradients")
+    model = trainer.accelerator.unwrap_model(trainer.model_wrapped)
+    save_file({name: weight.detach() for name, weight in model.named_parameters()}, Path(output) / f"{rank}.weights")
+    counts = {"sent": sent, "wrapped": len(wrapped), "segments": segments}
+    (Path(output) / f"{rank}.json").write_text(json.dumps(counts | {"processes": trainer.accelerator.num_processes}))
     trainer.leave()
 
 
@@ -361,7 +356,11 @@ def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
             with running:  # its pipe is closed and its end awaited
                 running.kill()
     one = expected(tiny(), documents())
-    both = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
+    both = [
+        json.loads((tmp_path / f"{rank}.json").read_text())
+        | {kind: load_file(tmp_path / f"{rank}.{kind}") for kind in ("gradients", "weights")}
+        for rank in range(2)
+    ]
     assert [found["processes"] for found in both] == [2, 2]
     assert sorted(both[0]["segments"] + both[1]["segments"]) == [1, 1, 1, 3]
     assert [1, 1] in [found["segments"] for found in both]  # one of them had nothing to update

@@ -57,6 +57,11 @@ class BadRow(AwesumError):
 def parse(row: bytes, path: str, line: int) -> Example:
     """The example in one line of a file; `path` and `line` are for saying where something is wrong."""
     where = f"{path}, line {line}"
+    return from_fields(fields_of(row, where), where, line)
+
+
+def fields_of(row: bytes, where: str) -> dict[str, Any]:
+    """The JSON object of a row, whatever is in it."""
     try:
         fields = json.loads(row)
     except json.JSONDecodeError as error:
@@ -66,7 +71,7 @@ def parse(row: bytes, path: str, line: int) -> Example:
         raise BadRow(BROKEN, f"{where} cannot be read ({error}): mend or remove the line") from error
     if not isinstance(fields, dict):
         raise BadRow(BROKEN, f'{where} is not a JSON object: write it as {{"document": ..., "summary": ...}}')
-    return from_fields(fields, where, line)
+    return fields
 
 
 def from_fields(fields: Mapping[str, Any], where: str, number: int) -> Example:

@@ -21,6 +21,7 @@ from awesum.evaluation.result import Evaluation
 from awesum.evaluation.table import ARROWS, best, shown, shown_p
 from awesum.metrics.metric import Sample, Score
 from awesum.partial import write_whole
+from awesum.rendering.html import opening
 from awesum.summary import count
 
 EXAMPLES = 3
@@ -117,16 +118,7 @@ def _page(evaluation: Evaluation, samples: Callable[[int], list[Sample]]) -> Ite
     who = f"<bdi>{text(systems[0].name)}</bdi>" if len(systems) == 1 else f"{len(systems)} systems"
     title = f"Evaluation of {who} on {count(len(evaluation.ids), 'document')}"
     notes = "".join(f'<li dir="auto">{text(note)}</li>' for note in evaluation.notes)
-    yield f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="awesum">
-<title>{title.replace("<bdi>", "").replace("</bdi>", "")}</title>
-<style>{_STYLE}{STYLE}</style>
-</head>
-<body>
+    yield f"""{opening(title.replace("<bdi>", "").replace("</bdi>", ""), _STYLE + STYLE)}
 <header><h1>{title}</h1></header>
 <main>
 """

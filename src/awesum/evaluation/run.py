@@ -13,7 +13,7 @@ from contextlib import closing
 from functools import partial
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from awesum.rouge import tokens
 from awesum.summary import count
 from awesum.weights import sha256
 from awesum.workers import work
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _ABOUT = ("words", "tokens", "document_words")
 """What is kept of a summary beside its scores: its words, those of them that ROUGE knows, and the document's."""
@@ -70,24 +73,26 @@ def evaluate(
     light = [name for name in chosen if "model" not in needs(name)]
     columns = _columns(chosen, heavy)
     kept = Kept(scores, _key([*paths, references, documents], columns, models)) if scores else None
-    table = _measured(pairs, light, heavy, columns, names, kept, processes, quiet)
+    found = _measured(pairs, light, heavy, columns, names, kept, processes, quiet)
     systems = tuple(
         System(
             name,
-            {column.name: table[:, number, place] for place, column in enumerate(columns)},
-            table[:, number, -3].astype(np.int64),
-            int((table[:, number, -3] == 0).sum()),
+            {column.name: found[column.name][:, number] for column in columns},
+            found["words"][:, number].astype(np.int64),
+            int((found["words"][:, number] == 0).sum()),
         )
         for number, name in enumerate(names)
     )
-    for number, name in enumerate(names):
-        if unknown := int(((table[:, number, -3] > 0) & (table[:, number, -2] == 0)).sum()):
-            notes.append(
-                f"{name}: {unknown:,} of {len(pairs):,} summaries have no word of a to z or digits, which is all that "
-                "ROUGE, coverage and repetition compare"
-            )
+    unknown = ((found["words"] > 0) & (found["tokens"] == 0)).sum(axis=0)
+    notes += [
+        f"{name}: {number:,} of {len(pairs):,} summaries have no word of a to z or digits, which is all that ROUGE, "
+        "coverage and repetition compare"
+        for name, number in zip(names, unknown, strict=True)
+        if number
+    ]
     notes += _notes(systems, columns, len(pairs), heavy)
-    return Evaluation(columns, systems, tuple(pairs.ids), table[:, 0, -1].astype(np.int64), trials, tuple(notes)), pairs
+    lengths = found["document_words"][:, 0].astype(np.int64)
+    return Evaluation(columns, systems, tuple(pairs.ids), lengths, trials, tuple(notes)), pairs
 
 
 def system_names(paths: Sequence[Path]) -> list[str]:
@@ -110,9 +115,9 @@ def _chosen(metrics: Sequence[str]) -> tuple[list[str], list[str]]:
 
     if is_installed():
         return chosen, []
-    return [name for name in chosen if not name.startswith("entity")], [
-        "entity-precision and entity-graph are left out: they need `pip install 'awesum[evaluate]'`"
-    ]
+    without = [name for name in chosen if "english" in needs(name)]
+    said = f"{' and '.join(without)} are left out: they need `pip install 'awesum[evaluate]'`"
+    return [name for name in chosen if name not in without], [said]
 
 
 def _with_their_needs(chosen: list[str], pairs: Pairs, *, asked: bool, references: Path) -> tuple[list[str], list[str]]:
@@ -157,8 +162,8 @@ def _measured(
     kept: Kept | None,
     processes: int,
     quiet: bool,
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Documents by systems by scores, behind which is what `_ABOUT` names."""
+) -> dict[str, NDArray[np.float64]]:
+    """Every score, and what `_ABOUT` names: documents by systems."""
     from tqdm import tqdm
 
     fields = [*(column.name for column in columns), *_ABOUT]
@@ -178,7 +183,7 @@ def _measured(
             if kept:
                 kept.add(pairs.ids[index], dict(zip(names, rows, strict=True)))
             bar.update()
-    return table
+    return dict(zip(fields, np.moveaxis(table, 2, 0), strict=True))
 
 
 class _Light:

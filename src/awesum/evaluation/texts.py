@@ -9,7 +9,6 @@ Only where the rows begin, and their ids, are kept in memory.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from awesum.datasets.files import unreadable
 from awesum.datasets.loading import Rows
-from awesum.datasets.rows import NAMES, checked_text, row_id
+from awesum.datasets.rows import NAMES, checked_text, fields_of, row_id
 from awesum.errors import AwesumError
 
 PREDICTION = ("prediction", "summary", "hypothesis", "generated", "output", "text")
@@ -59,7 +58,7 @@ class Texts(Sequence[dict[str, Any]]):
         if self._rows is None:
             return self._of_file(self._files[index])
         line = self._rows[index]
-        return self._object(line, self.where(index)) if self._is_json else {"text": _decoded(line, self.where(index))}
+        return fields_of(line, self.where(index)) if self._is_json else {"text": _decoded(line, self.where(index))}
 
     def where(self, index: int) -> str:
         """Where a row stands, for saying that something is wrong with it."""
@@ -105,22 +104,12 @@ class Texts(Sequence[dict[str, Any]]):
         except OSError as error:
             raise unreadable(path, error) from error
         if path.suffix == ".json":
-            return self._object(content, str(path))
+            return fields_of(content, str(path))
         if not content.strip():
             return {"text": ""}
         from awesum.reading import read
 
         return {"text": read(path).text}
-
-    def _object(self, content: bytes, where: str) -> dict[str, Any]:
-        try:
-            row = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            reason = getattr(error, "msg", None) or str(error)
-            raise AwesumError(f"{where} is not JSON ({reason}): mend the line, or give plain text as .txt") from error
-        if not isinstance(row, dict):
-            raise AwesumError(f'{where} is not a JSON object: write it as {{"id": ..., "summary": ...}}')
-        return row
 
 
 def files(folder: Path) -> list[Path]:

@@ -55,7 +55,7 @@ class DiscoScore:
     """DS-Focus and DS-Sent with one encoder for both."""
 
     name = "discoscore"
-    needs: frozenset[Need] = frozenset({"reference", "model"})
+    needs: frozenset[Need] = frozenset({"reference", "model", "english"})
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
         self.model = model.eval()

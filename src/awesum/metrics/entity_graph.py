@@ -30,7 +30,7 @@ class EntityGraph:
     """Coherence by shared nouns: of the summary by itself, and beside the reference at the same length."""
 
     name = "entity-graph"
-    needs: frozenset[Need] = frozenset({"reference"})
+    needs: frozenset[Need] = frozenset({"reference", "english"})
     scores = (
         Score(
             "entity-graph",

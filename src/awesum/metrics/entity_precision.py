@@ -19,7 +19,7 @@ class EntityPrecision:
     """The source precision of the paper, by its second and most lenient way to match."""
 
     name = "entity-precision"
-    needs: frozenset[Need] = frozenset({"document"})
+    needs: frozenset[Need] = frozenset({"document", "english"})
     scores = (
         Score(
             "entity-precision",

@@ -8,7 +8,8 @@ from math import inf
 from typing import Literal, Protocol
 
 Better = Literal["higher", "lower", "neither"]
-Need = Literal["document", "reference", "model"]
+Need = Literal["document", "reference", "model", "english"]
+"""`english` is spaCy with its pipeline, an extra that not everybody has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,16 +44,7 @@ def page(summary: Summary) -> str:
     document = summary.document
     notes = "".join(f"<br>Note: {escape(note)}" for note in summary.notes)
     interrupted = "" if summary.complete else "<p><em>Interrupted: the rest of the summary is missing.</em></p>"
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="awesum">
-<title>Summary of {escape(document.path)}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
+    return f"""{opening(f"Summary of {escape(document.path)}", _STYLE)}
 <header><h1>Summary of {escape(document.path)}</h1>Select a sentence to see what it rests on. Marked in the source: the
 salient sentences.</header>
 <main>
@@ -65,6 +56,20 @@ salient sentences.</header>
 </body>
 </html>
 """
+
+
+def opening(title: str, style: str) -> str:
+    """A page up to where its content begins."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="awesum">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>"""
 
 
 def _paragraph(part: Part) -> str:
