@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from awesum import segmentation
 from awesum.datasets.shards import PreparedDocument
 from awesum.document import Segment, Sentence
 from awesum.errors import AwesumError
+from awesum.models.chat import Chat
 from awesum.partial import write_whole
+from awesum.prompting import behind_segment
 from awesum.reading.sentences import sentence_spans
 from awesum.recurrence import DocumentInputs
 from awesum.salience.choice import choose, outermost, word_costs
@@ -33,12 +35,15 @@ if TYPE_CHECKING:
 
     from awesum.datasets import Example
     from awesum.embedding import SentenceEncoder
+    from awesum.models.adapter import AdapterConfig
     from awesum.models.awesome import AwesomeConfig
     from awesum.salience import Salience
 
 SALIENT_SHARE = 0.1
 """The part of a document's tokens that counts as salient. Of these, the outermost are shown to each segment."""
-_VERSION = 2  # of what is kept on disk
+FRAME = 24
+"""Tokens for the headings of salient text, and for what sentences take more together than each alone."""
+_VERSION = 3  # of what is kept on disk
 
 
 @dataclass(frozen=True)
@@ -57,17 +62,35 @@ class Preparation:
     def __init__(
         self,
         tokenizer: PreTrainedTokenizerBase,
-        config: AwesomeConfig,
+        config: AwesomeConfig | AdapterConfig,
         encoder: SentenceEncoder,
         salience: Salience,
         *,
+        window: int | None = None,
         max_tokens: int | None = None,
         say: Callable[[str], object] = lambda note: None,
     ) -> None:
         self.tokenizer, self.config, self.encoder, self.salience = tokenizer, config, encoder, salience
         self.max_tokens, self.say = max_tokens, say
-        self.window: int = config.max_position_embeddings
+        self.window = window or int(getattr(config, "max_position_embeddings", 0))
+        self.longest_target = self.window
         self.marks = len(tokenizer("")["input_ids"])
+
+    @property
+    def key(self) -> list[Any]:
+        """All that its inputs depend on, beside the example."""
+        tokenizer = getattr(self.tokenizer, "backend_tokenizer", None)
+        return [
+            _VERSION,
+            type(self).__name__,
+            tokenizer.to_str() if tokenizer is not None else repr(self.tokenizer),
+            self.config.salient,
+            self.config.salient_size,
+            self.window,
+            self.max_tokens,
+            self.salience.name,
+            self.encoder.model.config.to_json_string(),
+        ]
 
     def __call__(self, example: Example | PreparedDocument) -> DocumentInputs:
         """Segments and targets of an example; what is longer than `max_tokens` is left out, and that is said.
@@ -178,9 +201,9 @@ class Preparation:
         """The tokens of a target, in as many pieces as the decoder's window asks for; no sentence is divided but one
         that is longer than the window."""
         whole = self._ids(text)
-        if len(whole) <= self.window:
+        if len(whole) <= self.longest_target:
             return [whole]
-        room = self.window - self.marks
+        room = self.longest_target - self.marks
         sentences = measure(text, sentence_spans(text), self.tokenizer, room - 8)  # together they may take a few more
         pieces: list[tuple[int, int]] = []
         used = room
@@ -192,7 +215,8 @@ class Preparation:
                 pieces[-1] = (pieces[-1][0], sentence.end)
                 used += sentence.tokens
         self.say(
-            f"{name}: a target of {len(whole):,} tokens is split into {len(pieces)}, for a window of {self.window:,}"
+            f"{name}: a target of {len(whole):,} tokens is split into {len(pieces)}, of at most "
+            f"{self.longest_target:,} tokens each"
         )
         return [self._ids(text[start:end].strip()) for start, end in pieces]
 
@@ -243,6 +267,65 @@ class Preparation:
         return f"{query.strip()} {text}" if query else text
 
 
+class CausalPreparation(Preparation):
+    """For a causal model: the segment first, behind it what else it is told and asked, then the answer."""
+
+    def __init__(self, *args: Any, end: int, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.chat, self.end = Chat(self.tokenizer), end
+        self.marks = 1  # the token with which an answer ends
+        self.longest_target = self.window // 5
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The paper's limits of a segment, or less for a model with a smaller window."""
+        upper = min(UPPER, self.window * 3 // 5)
+        return LOWER * upper // UPPER, upper
+
+    def inputs(
+        self, name: str, divided: Divided, query: str | None = None, targets: Sequence[str] | None = None
+    ) -> DocumentInputs:
+        """The tokens of each segment, of what stands behind it, and of its answer.
+
+        A target that is too long for the model's window is split over several passes of its segment.
+        """
+        steps: list[tuple[Segment, list[int]]] = []
+        for number, segment in enumerate(divided.segments):
+            pieces = self._target(name, targets[number]) if targets is not None else [[]]
+            steps += [(segment, piece) for piece in pieces]
+        return DocumentInputs(
+            name,
+            [
+                [*self.chat.before, *self.chat.ids(divided.text[segment.start : segment.end].strip())]
+                for segment, _ in steps
+            ],
+            [target for _, target in steps] if targets is not None else (),
+            requests=[self._request(name, divided, segment, query) for segment, _ in steps],
+            frame=len(self.chat.before),
+            special=self.marks,
+        )
+
+    def _request(self, name: str, divided: Divided, segment: Segment, query: str | None) -> list[int]:
+        """The tokens between a segment and its answer."""
+        bare = len(self.chat.before) + len(self.chat.ids(behind_segment(query))) + len(self.chat.behind)
+        left = self.window - self.longest_target - segment.tokens - bare
+        if left < 0:
+            raise AwesumError(
+                f"{name}: a segment of {segment.tokens} tokens and the query take more than the model's {self.window} "
+                "leave beside the answer: shorten the query"
+            )
+        before: list[int] = []
+        behind: list[int] = []
+        if self.config.salient == "text":
+            room = min(self.config.salient_size, left - FRAME)
+            before, behind = outermost(divided.chosen, segment, divided.sentences, room)
+        told = ([_plain(divided, index) for index in side] for side in (before, behind))
+        return [*self.chat.ids(behind_segment(query, *told)), *self.chat.behind]
+
+    def _ids(self, text: str) -> list[int]:
+        return [*self.chat.ids(text), self.end]
+
+
 def _vectors(document: PreparedDocument) -> dict[str, NDArray[np.float32]]:
     """The vector of each sentence, by its text."""
     vectors = document.embeddings.astype(np.float32)
@@ -263,20 +346,7 @@ class Prepared(Sequence[DocumentInputs]):
         self, examples: Sequence[Example] | Sequence[PreparedDocument], preparation: Preparation, folder: Path
     ) -> None:
         self.examples, self.preparation, self.folder = examples, preparation, folder
-        config = preparation.config
-        tokenizer = getattr(preparation.tokenizer, "backend_tokenizer", None)
-        self._key = json.dumps(
-            [
-                _VERSION,
-                tokenizer.to_str() if tokenizer is not None else repr(preparation.tokenizer),
-                config.salient,
-                config.salient_size,
-                config.max_position_embeddings,
-                preparation.max_tokens,
-                preparation.salience.name,
-                preparation.encoder.model.config.to_json_string(),
-            ]
-        )
+        self._key = json.dumps(preparation.key)
 
     def __len__(self) -> int:
         return len(self.examples)

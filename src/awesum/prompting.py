@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from awesum.length import count_words
 from awesum.reading.sentences import ends_sentence, sentence_spans
+from awesum.salience.text import NEXT, PREVIOUS
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+", re.MULTILINE)
 _MARKUP = re.compile(r"\*\*|__|^#+\s*", re.MULTILINE)
@@ -40,6 +41,19 @@ def ask(query: str | None, points: Sequence[str]) -> str:
     about = f" that answers the question {query.strip()!r}" if query else ""
     sentences = " ".join(" ".join(point.split()) for point in points)
     return f"{_REQUEST} as one short, clear paragraph{about}: {sentences}"
+
+
+def behind_segment(query: str | None, previous: Sequence[str] = (), following: Sequence[str] = ()) -> str:
+    """What stands behind a segment for a model that was trained to answer: salient sentences of others, the request.
+
+    All of it stands behind, so that a causal model reads the segment once, whatever it is asked and told.
+    """
+    request = (
+        f"Summarize what the text above says about this: {query.strip()}" if query else "Summarize the text above."
+    )
+    blocks = [(PREVIOUS, " ".join(previous)), (NEXT, " ".join(following))]
+    told = [f"{heading} {text}" for heading, text in blocks if text]
+    return "".join(f"\n\n{block}" for block in (*told, request))
 
 
 def enough_words(words: float) -> Callable[[str], bool]:

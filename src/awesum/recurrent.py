@@ -1,4 +1,4 @@
-"""A document on its way through a model that remembers: AWESOME, or a plain BART segment by segment (Se3).
+"""A document on its way through a model that was trained for it: AWESOME, or one that goes segment by segment (Se3).
 
 Other than a chat model, such a model has learned what to say and how much. Every segment passes through it, because the
 memory does; with a length given, the sentences that the segment's share has no room for are left out.
@@ -6,25 +6,29 @@ memory does; with a length given, the sentences that the segment's share has no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size
+from awesum.models.adapter import read_config
 from awesum.models.awesome import load_config
+from awesum.models.causal import Prompt
 from awesum.models.loading import choose_device
-from awesum.preparation import Divided, Preparation
-from awesum.prompting import tidy
-from awesum.recurrence import generate
+from awesum.preparation import CausalPreparation, Divided, Preparation
+from awesum.prompting import is_borne_out, tidy
+from awesum.recurrence import DocumentInputs, generate
 from awesum.summarizer import Run
 from awesum.summary import Part, SummarySentence, count
 
+LONGEST_PART = 512
+"""Tokens after which a part ends in any case."""
 TRUNK_BATCH = 4
 """Segments whose layers below the memory run together."""
 
 
 class RecurrentRun(Run):
-    """A run with an `AwesomeBart`."""
+    """A run with an `AwesomeBart`, or a plain BART."""
 
     default_length = "10%"  # of which the salient sentences are shown beside each part
 
@@ -66,26 +70,35 @@ class RecurrentRun(Run):
         return (str(model.dtype).removeprefix("torch."), choose_device()[2]) if model is not None else None
 
     def _write(self) -> Iterator[Part]:
-        model, tokenizer = self.summarizer.recurrent, self.summarizer.tokenizer
         text = self.document.text
         salient = self._preparation.salient(text, self.sentences, self._embeddings, self.settings.query)
         divided = Divided(text, self.sentences, self.segments, salient)
         inputs = self._preparation.inputs(self.document.path, divided, self.settings.query)
         total = len(self.segments)
-        known: list[list[int]] = []
+        known: list[str] = []
         if self._written:
             yield from self._taken_over()
             texts = {part.segment: part.text for part in self._written}
-            known = [tokenizer(texts.get(number, ""))["input_ids"] for number in range(self._reached + 1)]
+            known = [texts.get(number, "") for number in range(self._reached + 1)]
         self.progress("writing", len(known), total)
-        for _, number, tokens in generate(model, [inputs], trunk_batch=TRUNK_BATCH, known=known):
+        for number, text in self._answers(inputs, known):
             if number <= self._reached:
                 continue
             self._reached = number
-            sentences = self._kept(number, tidy(tokenizer.decode(tokens, skip_special_tokens=True)))
+            sentences = self._kept(number, self._checked_sentences(number, text))
             if sentences:
                 yield self._add(number, sentences)
             self.progress("writing", number + 1, total)
+
+    def _answers(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """What the model writes of each segment; what is `known` of the first ones is not written again."""
+        tokenizer = self.summarizer.tokenizer
+        before = [tokenizer(text)["input_ids"] for text in known]
+        for _, number, tokens in generate(self.summarizer.recurrent, [inputs], trunk_batch=TRUNK_BATCH, known=before):
+            yield number, tokenizer.decode(tokens, skip_special_tokens=True)
+
+    def _checked_sentences(self, number: int, text: str) -> list[str]:
+        return tidy(text)
 
     def _kept(self, number: int, sentences: list[str]) -> list[SummarySentence]:
         """The sentences that the length has room for up to here, each with what in the segment is most like it."""
@@ -112,3 +125,67 @@ class RecurrentRun(Run):
     def _notes_on_writing(self) -> Iterator[str]:
         if self._too_long:
             yield f"{count(self._too_long, 'sentence')} of the model left out to keep to the length"
+
+
+class CausalRecurrentRun(RecurrentRun):
+    """A run with a causal model and its adapter."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._invented = self._cut_off = 0
+
+    @cached_property
+    def _preparation(self) -> Preparation:
+        summarizer = self.summarizer
+        return CausalPreparation(
+            summarizer.tokenizer,
+            read_config(summarizer.model),
+            summarizer.encoder,
+            summarizer.salience,
+            window=summarizer.window,
+            end=0,  # no target is asked for here
+            say=self.notes.append,
+        )
+
+    def _check_memory(self) -> None:
+        Run._check_memory(self)
+
+    def _load_model(self) -> object:
+        return Run._load_model(self)
+
+    def _number_format(self) -> tuple[str, str] | None:
+        return Run._number_format(self)
+
+    def _answers(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[tuple[int, str]]:
+        chat = self.summarizer.chat
+        for _, number, answer in chat.follow([prompts_of(inputs, [chat.chat.ids(text) for text in known])], 1):
+            self._cut_off += not answer.is_whole
+            yield number, chat.tokenizer.decode(answer.tokens, skip_special_tokens=True)
+
+    def _checked_sentences(self, number: int, text: str) -> list[str]:
+        """Without those whose figures, amounts or names are not the segment's: what a small model tends to invent."""
+        segment = self.segments[number]
+        source = self.document.text[segment.start : segment.end]
+        written = tidy(text)
+        kept = [sentence for sentence in written if is_borne_out(sentence, source)]
+        self._invented += len(written) - len(kept)
+        return kept
+
+    def _notes_on_writing(self) -> Iterator[str]:
+        yield from super()._notes_on_writing()
+        if self._invented:
+            yield f"{count(self._invented, 'sentence')} of the model left out: not borne out by the source"
+        if self._cut_off:
+            yield f"{count(self._cut_off, 'part')} ended at {LONGEST_PART} tokens, before the model ended it"
+
+
+def prompts_of(inputs: DocumentInputs, known: Sequence[Sequence[int]] = ()) -> Iterator[Prompt]:
+    """A prompt for each segment of a document; the first ones may be answered already."""
+    for number, (segment, request) in enumerate(zip(inputs.segments, inputs.requests, strict=True)):
+        yield Prompt(
+            [*segment, *request],
+            lambda text: False,  # it was trained to end by itself
+            LONGEST_PART,
+            slice(inputs.frame, len(segment)),
+            known[number] if number < len(known) else None,
+        )

@@ -13,6 +13,8 @@ Style = Literal["abstract", "extract"]
 
 SMOLLM2 = "smollm2"
 """The name of the embedded model that writes."""
+ADAPTER = "adapter.json"
+"""The file that makes a folder an adapter of a causal model."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from awesum.salience.centrality import Centrality
 from awesum.salience.choice import choose, outermost, word_costs
 from awesum.salience.text import augment
 from awesum.segmentation import LOWER, UPPER, measure, segment
-from awesum.settings import SMOLLM2, Settings
+from awesum.settings import ADAPTER, SMOLLM2, Settings
 from awesum.summary import Figures, Part, Quote, Summary, SummarySentence, count
 from awesum.weights import minilm_folder, smollm2_folder
 
@@ -105,7 +105,7 @@ class Summarizer:
         """The model that writes."""
         from awesum.models.causal import ChatModel
 
-        return ChatModel.load(self.model, self.folder)
+        return ChatModel.load(self.model, None if self.has_adapter else self.folder)
 
     @cached_property
     def recurrent(self) -> AwesomeBart:
@@ -113,6 +113,11 @@ class Summarizer:
         from awesum.models.awesome import load_recurrent
 
         return load_recurrent(self.model)
+
+    @cached_property
+    def has_adapter(self) -> bool:
+        """Whether the model is a causal one with an adapter that `awesum train` made."""
+        return (Path(self.model) / ADAPTER).is_file()
 
     @cached_property
     def is_recurrent(self) -> bool:
@@ -130,19 +135,28 @@ class Summarizer:
             return self.chat.tokenizer
         from awesum.models.loading import load_tokenizer
 
-        return load_tokenizer(self.model, self.folder)
+        return load_tokenizer(self.base, self.folder)
 
     @cached_property
     def window(self) -> int:
         """How many tokens the model that writes can look at, which is known without the model, too."""
         from awesum.models.loading import load_window
 
-        return self.chat.window if "chat" in vars(self) else load_window(self.model, self.folder)
+        return self.chat.window if "chat" in vars(self) else load_window(self.base, self.folder)
 
     @cached_property
     def folder(self) -> Path | None:
         """Where the embedded model is, converted and checked; none for a model that the user named."""
-        return smollm2_folder() if self.model == SMOLLM2 else None
+        return smollm2_folder() if self.base == SMOLLM2 else None
+
+    @cached_property
+    def base(self) -> str:
+        """The pretrained model: what an adapter is for, or the model itself."""
+        if not self.has_adapter:
+            return self.model
+        from awesum.models.adapter import read_config
+
+        return read_config(self.model).base
 
     def start(
         self,
@@ -157,7 +171,11 @@ class Summarizer:
         first and are not written again.
         """
         kind: type[Run] = Run
-        if self.is_recurrent:
+        if self.has_adapter:
+            from awesum.recurrent import CausalRecurrentRun
+
+            kind = CausalRecurrentRun
+        elif self.is_recurrent:
             from awesum.recurrent import RecurrentRun
 
             kind = RecurrentRun

@@ -80,4 +80,6 @@ class Recollection:
 
     def then(self, written: torch.Tensor, written_mask: torch.Tensor) -> MemoryState:
         """The state after the segment that wrote these hidden states: SG(.) cuts everything off here."""
+        if not written.shape[1]:
+            return MemoryState(self.memory.detach(), self.mask)
         return MemoryState(self.memory.detach(), self.mask, written.detach(), written_mask)

@@ -9,7 +9,7 @@ is written is what one token after the other would have been. Knows nothing of d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import islice
@@ -23,10 +23,26 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from awesum.errors import AwesumError
+from awesum.memory import Source
+from awesum.models.adapter import (
+    AdapterConfig,
+    AwesomeCausal,
+    Passage,
+    Remembered,
+    States,
+    after,
+    ends_of,
+    is_adapter,
+    read_config,
+)
+from awesum.models.chat import Chat
 from awesum.models.loading import choose_device, load_tokenizer, loading, window_of
+from awesum.models.masks import layer_kinds, visible
+from awesum.settings import SMOLLM2
+from awesum.weights import smollm2_folder
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 SHORTEST = 8
 """Tokens. A part is at least this long: a model that ends before it began has only lost its thread."""
@@ -40,7 +56,6 @@ LONGEST_CLUE = 4
 GRAIN = 64
 """Tokens. The room for a row is a multiple of this, so that a slightly longer prompt seldom needs a larger one."""
 _SENTENCE_BEGUN = re.compile(r"[.!?؟۔।][\"'”’)\]]*\s+\S|[。！？]\S")
-_PLACE = "\u2063"  # an invisible character that no chat template holds: marks where the user's text goes
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,19 @@ class Prompt:
     """Whether a text says enough; asked when a new sentence has begun."""
     limit: int
     """Tokens after which writing ends in any case."""
+    segment: slice = field(default_factory=lambda: slice(0))
+    """Which of the tokens are the segment's own: what a model with a memory remembers of them."""
+    known: Sequence[int] | None = None
+    """The answer, where it is known from an earlier run: it is not written again, only remembered."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was written behind a prompt."""
+
+    tokens: list[int]
+    is_whole: bool
+    """Whether the model ended it, and not its limit or that it said enough."""
 
 
 def grouped_attention(
@@ -61,6 +89,7 @@ def grouped_attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
+    further: Source | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The library's SDPA attention, without copying keys and values once a query head while decoding.
@@ -68,7 +97,11 @@ def grouped_attention(
     The heads of a group share their keys and values. They can stand in for more query positions of one head, which is
     the same sum and moves a third of the memory (for SmolLM2's groups of three). Reading a prompt is left to the
     library: it has no mask but the order of the tokens, which is lost when heads become positions.
+
+    `further` are keys and values of a memory, which every query sees.
     """
+    if further is not None:
+        key, value, attention_mask = _with_memory(query, key, value, attention_mask, further)
     batch, heads, length, _ = query.shape
     groups = key.shape[1]
     is_foldable = length == 1 if attention_mask is None else attention_mask.shape[1:3] == (1, length)
@@ -81,6 +114,43 @@ def grouped_attention(
     return output.reshape(batch, heads, length, -1).transpose(1, 2), None
 
 
+def _pretrained(name: str, folder: Path | None) -> tuple[PreTrainedModel, str]:
+    """A causal model on the device and in the number format that this machine is fast with, and the reason for it."""
+    device, dtype, reason = choose_device()
+    with loading(name, folder) as (source, options):
+        config = AutoConfig.from_pretrained(source, **options)
+        if config.is_encoder_decoder:
+            raise AwesumError(f"{name} is an encoder-decoder model; --model takes a causal chat model or a BART")
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, use_safetensors=True, **options)
+    return model.to(device).eval(), reason
+
+
+def load_base(name: str, config: AdapterConfig) -> tuple[AwesomeCausal, PreTrainedTokenizerBase]:
+    """The model that an adapter is for, with a fresh one around its last layers, and its tokenizer."""
+    folder = smollm2_folder() if name == SMOLLM2 else None
+    model, _ = _pretrained(name, folder)
+    model.set_attn_implementation("awesum_grouped")
+    return AwesomeCausal(model, config), load_tokenizer(name, folder)
+
+
+def _with_memory(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, further: Source
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Keys, values and mask with those of a memory before them."""
+    rows, _, length, _ = query.shape
+    if mask is None:
+        mask = torch.ones(length, key.shape[2], dtype=torch.bool, device=key.device).tril(key.shape[2] - length)
+    elif mask.dtype != torch.bool:
+        mask = mask == 0
+    mask = mask.expand(rows, 1, length, key.shape[2])
+    there = mask.new_ones(rows, further.keys.shape[2]) if further.mask is None else further.mask
+    return (
+        torch.cat([further.keys, key], 2),
+        torch.cat([further.values, value], 2),
+        torch.cat([there[:, None, None, :].expand(-1, -1, length, -1), mask], -1),
+    )
+
+
 AttentionInterface.register("awesum_grouped", grouped_attention)
 AttentionMaskInterface.register("awesum_grouped", sdpa_mask)
 
@@ -88,8 +158,17 @@ AttentionMaskInterface.register("awesum_grouped", sdpa_mask)
 class ChatModel:
     """A causal language model with its chat template; `write` is the heart of it."""
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, reason: str = "") -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        name: str,
+        reason: str = "",
+        memory: AwesomeCausal | None = None,
+    ) -> None:
         self.model = model.eval()
+        self.memory = memory.eval() if memory else None
+        """The adapter around the model's last layers, if there is one: it remembers, and was trained to be silent."""
         self.tokenizer = tokenizer
         self.name = name
         self.reason = reason
@@ -97,8 +176,8 @@ class ChatModel:
         self.window = window_of(model.config)
         if model.config._attn_implementation == "sdpa" and model._supports_attention_backend:
             model.set_attn_implementation("awesum_grouped")
-        self._kinds = _layer_kinds(model.config.get_text_config())
-        self._before, self._behind = self._frame()
+        self._kinds = layer_kinds(model.config.get_text_config())
+        self.chat = Chat(tokenizer)
 
     @classmethod
     def load(cls, name: str, folder: Path | None = None) -> ChatModel:
@@ -106,34 +185,23 @@ class ChatModel:
 
         Safetensors only, and no code but the library's.
         """
-        device, dtype, reason = choose_device()
-        with loading(name, folder) as (source, options):
-            config = AutoConfig.from_pretrained(source, **options)
-            if config.is_encoder_decoder:
-                raise AwesumError(f"{name} is an encoder-decoder model; --model takes a causal chat model or a BART")
-            model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, use_safetensors=True, **options)
-        return cls(model.to(device), load_tokenizer(name, folder), name, reason)
+        if folder is None and is_adapter(name):
+            return cls._with_adapter(name)
+        model, reason = _pretrained(name, folder)
+        return cls(model, load_tokenizer(name, folder), name, reason)
 
-    def _frame(self) -> tuple[list[int], list[int]]:
-        """The tokens that the chat template puts before and behind the user's text."""
-        if self.tokenizer.chat_template is None:
-            return self._ids(""), self._ids("\n\n")
-        system = {"role": "system", "content": "You summarize documents."}
-        user = {"role": "user", "content": _PLACE}
-        try:
-            text = self.tokenizer.apply_chat_template([system, user], add_generation_prompt=True, tokenize=False)
-        except Exception:  # some templates refuse a system message
-            text = self.tokenizer.apply_chat_template([user], add_generation_prompt=True, tokenize=False)
-        before, behind = text.split(_PLACE)
-        return tuple(self.tokenizer(part, add_special_tokens=False)["input_ids"] for part in (before, behind))
-
-    def _ids(self, text: str) -> list[int]:
-        # A document may hold the very marks of the chat template: they are text there, not marks.
-        return self.tokenizer(text, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+    @classmethod
+    def _with_adapter(cls, name: str) -> ChatModel:
+        """A pretrained model with the adapter in a folder."""
+        config = read_config(name)
+        model, tokenizer = load_base(config.base, config)
+        model.load_adapter(name)
+        model.merge()
+        return cls(model.base, tokenizer, name, choose_device()[2], model)
 
     def prompt(self, text: str) -> list[int]:
         """The tokens of a chat in which the user says `text` and the model is about to answer."""
-        return [*self._before, *self._ids(text), *self._behind]
+        return self.chat.prompt(text)
 
     def bytes_per_token(self) -> int:
         """What one token of one prompt takes while it is remembered: its keys and values in every layer."""
@@ -153,46 +221,115 @@ class ChatModel:
 
     def write_tokens(self, prompts: Iterable[Prompt], side_by_side: int = 8) -> Iterator[list[int]]:
         """What `write` gives, as tokens."""
+        ended: dict[int, list[int]] = {}
+        given = 0
+        for number, _, answer in self.follow(([prompt] for prompt in prompts), side_by_side):
+            ended[number] = answer.tokens
+            while given in ended:
+                yield ended.pop(given)
+                given += 1
+
+    def follow(self, documents: Iterable[Iterable[Prompt]], side_by_side: int = 8) -> Iterator[tuple[int, int, Answer]]:
+        """Number of the document, number of the prompt in it, and answer, each as soon as it is written.
+
+        The prompts of a document are answered one after the other, because what is remembered of one is read by the
+        next; each is asked for when the one before it is answered. Several documents are answered side by side.
+        """
         # Attention weights far from the action become denormal numbers, which processors multiply up to a hundred times
         # slower. As zeros they change nothing that can be seen, and reading a prompt is five times as fast. The switch
         # is one of the thread, so it is set where the work is done.
         torch.set_flush_denormal(True)
         if not self._can_step():
-            yield from map(self._write_alone, prompts)
+            yield from self._follow_alone(documents)
             return
-        rules = _Rules(self.tokenizer, self._ends())
+        rules = _Rules(self.tokenizer, self._ends(), 0 if self.memory else SHORTEST)
         slots = _Slots(side_by_side)
-        coming = enumerate(prompts)
+        remembered = Remembered(self.memory, side_by_side) if self.memory else None
+        coming = enumerate(documents)
         rows: list[_Row] = []
-        ended: dict[int, list[int]] = {}
-        given = 0
         while True:
-            for number, prompt in islice(coming, side_by_side - len(rows)):
-                rows.append(_Row(number, prompt))
-                slots.fill(len(rows) - 1, self._read(prompt.tokens), rows[-1].end)
+            for number, document in islice(coming, side_by_side - len(rows)):
+                prompts = iter(document)
+                yield from self._begin(number, -1, prompts, None, len(rows), rows, slots, remembered)
             if not rows:
                 return
-            self._step(slots, rows, rules)
+            self._step(slots, rows, rules, remembered)
             for slot in reversed(range(len(rows))):
-                if rows[slot].has_ended:
-                    ended[rows[slot].number] = rows[slot].written
-                    slots.move(len(rows) - 1, slot)  # those that are written to stay the first ones
-                    rows[slot] = rows[-1]
+                row = rows[slot]
+                if not row.has_ended:
+                    continue
+                yield row.number, row.segment, Answer(row.written, row.is_whole)
+                states = remembered.after(slot, row.answered) if remembered else None
+                yield from self._begin(row.number, row.segment, row.prompts, states, slot, rows, slots, remembered)
+                if rows[slot] is row:  # there was nothing more to begin: the last row takes its place
+                    last = len(rows) - 1
+                    slots.move(last, slot)  # those that are written to stay the first ones
+                    if remembered:
+                        remembered.move(last, slot)
+                    rows[slot] = rows[last]
                     rows.pop()
-            while given in ended:
-                yield ended.pop(given)
-                given += 1
+
+    def _begin(
+        self,
+        number: int,
+        segment: int,
+        prompts: Iterator[Prompt],
+        states: States | None,
+        slot: int,
+        rows: list[_Row],
+        slots: _Slots,
+        remembered: Remembered | None,
+    ) -> Iterator[tuple[int, int, Answer]]:
+        """Read the next prompt of a document into a slot; those whose answer is known are answered on the way."""
+        for prompt in prompts:
+            segment += 1
+            if prompt.known is not None:
+                states = self._remember(prompt, states)
+                yield number, segment, Answer(list(prompt.known), True)
+                continue
+            row = _Row(number, segment, prompt, prompts)
+            passage = Passage()
+            slots.fill(slot, self._read(prompt.tokens, passage), row.end)
+            if remembered:
+                remembered.fill(slot, states, passage, prompt.segment, prompt.limit)
+            rows[slot : slot + 1] = [row]
+            return
+
+    def _follow_alone(self, documents: Iterable[Iterable[Prompt]]) -> Iterator[tuple[int, int, Answer]]:
+        if self.memory:
+            raise AwesumError(f"{self.name} is of a kind that memory is not for: give a Llama, Qwen, Mistral or Gemma")
+        for number, document in enumerate(documents):
+            for segment, prompt in enumerate(document):
+                yield number, segment, self._write_alone(prompt)
 
     @torch.inference_mode()
-    def _read(self, tokens: list[int]) -> DynamicCache:
+    def _read(self, tokens: Sequence[int], passage: Passage) -> DynamicCache:
         """The keys and values of a prompt; the first step will look at its last token once more."""
         cache = DynamicCache()  # without the model's config, no layer drops what has left its window
         ids = torch.tensor([tokens], device=self.model.device)
-        self.model.base_model(input_ids=ids, past_key_values=cache, use_cache=True)
+        self.model.base_model(input_ids=ids, past_key_values=cache, use_cache=True, **self._with(passage))
         return cache
 
     @torch.inference_mode()
-    def _step(self, slots: _Slots, rows: list[_Row], rules: _Rules) -> None:
+    def _remember(self, prompt: Prompt, states: States | None) -> States | None:
+        """The memories after a prompt whose answer is known."""
+        if self.memory is None:
+            return None
+        known = prompt.known or ()
+        read = Passage()
+        cache = self._read(prompt.tokens[:-1], read)
+        recalled = self.memory.recall(states or self.memory.start(1))
+        written = Passage(answering=True, memory=recalled)
+        ids = torch.tensor([[prompt.tokens[-1], *known]], device=self.model.device)
+        self.model.base_model(input_ids=ids, past_key_values=cache, use_cache=True, passage=written)
+        return after(recalled, read.written, prompt.segment, written.written, 1 + len(known))
+
+    def _with(self, passage: Passage) -> dict[str, Passage]:
+        """What only a model with an adapter takes."""
+        return {"passage": passage} if self.memory else {}
+
+    @torch.inference_mode()
+    def _step(self, slots: _Slots, rows: list[_Row], rules: _Rules, remembered: Remembered | None = None) -> None:
         """Let the model look at the last token and the guesses of all rows at once.
 
         Each row gets its next token, and one more for each guess that was right. Rows with fewer guesses are filled up
@@ -207,7 +344,10 @@ class ChatModel:
             for row, guess in zip(rows, guesses, strict=True)
         ]
         positions = [[min(row.last + step, row.end - 1) for step in range(width)] for row in rows]
-        logits = self._look(slots, ids, positions)
+        passage = remembered.passage(len(rows)) if remembered else Passage()
+        logits = self._look(slots, ids, positions, passage)
+        if remembered:
+            remembered.note(passage, torch.tensor(positions), [len(row.prompt.tokens) - 1 for row in rows])
         best = logits.argmax(-1).tolist()
         for row, guess, choices, scores in zip(rows, guesses, best, logits, strict=True):
             for step in range(len(guess) + 1):
@@ -216,31 +356,19 @@ class ChatModel:
                 if row.has_ended or guess[step : step + 1] != [token]:
                     break
 
-    def _look(self, slots: _Slots, ids: list[list[int]], positions: list[list[int]]) -> torch.Tensor:
+    def _look(self, slots: _Slots, ids: list[list[int]], positions: list[list[int]], passage: Passage) -> torch.Tensor:
         """What the model would write behind each of `ids`, which are at `positions` of the first rows."""
         device = self.model.device
         slots.positions = torch.tensor(positions, device=device)
         slots.end = 1 + max(map(max, positions))
         return self.model(
             input_ids=torch.tensor(ids, device=device),
-            attention_mask=self._visible(slots.positions, slots.end),
+            attention_mask=visible(self.model.config, slots.positions, torch.arange(slots.end, device=device)),
             position_ids=slots.positions,
             past_key_values=slots,
             use_cache=True,
+            **self._with(passage),
         ).logits
-
-    def _visible(self, positions: torch.Tensor, end: int) -> torch.Tensor | dict[str, torch.Tensor]:
-        """Which keys each query sees: those up to its own position, and in layers with a window those within it.
-
-        A model with both kinds of layers takes a mask for each; where all are of one kind, it takes just that.
-        """
-        own = positions[:, None, :, None]  # (rows, 1, queries, 1)
-        keys = torch.arange(end, device=positions.device)
-        masks = {"full_attention": keys <= own}
-        if "sliding_attention" in self._kinds:
-            window = self.model.config.get_text_config().sliding_window
-            masks["sliding_attention"] = masks["full_attention"] & (keys > own - window)
-        return masks if len(self._kinds) > 1 else masks[next(iter(self._kinds))]
 
     def _can_step(self) -> bool:
         """Whether the model remembers by attention alone, each layer by its own keys and values, and takes our masks.
@@ -257,10 +385,10 @@ class ChatModel:
         )
 
     @torch.inference_mode()
-    def _write_alone(self, prompt: Prompt) -> list[int]:
+    def _write_alone(self, prompt: Prompt) -> Answer:
         """The answer of a model that only the library knows how to run, by the same rules."""
-        row = _Row(0, prompt)
-        rules = _Rules(self.tokenizer, self._ends())
+        row = _Row(0, 0, prompt, iter(()))
+        rules = _Rules(self.tokenizer, self._ends(), SHORTEST)
         ids = torch.tensor([prompt.tokens], device=self.model.device)
 
         def forbid(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -285,23 +413,12 @@ class ChatModel:
             pad_token_id=0,  # of a single row, nothing is padded
             disable_compile=True,
         )
-        return row.written
+        return Answer(row.written, row.is_whole)
 
     def _ends(self) -> list[int]:
         """The tokens with which the model ends an answer."""
-        ends = self.model.generation_config.eos_token_id
-        ends = self.tokenizer.eos_token_id if ends is None else ends
-        return [int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None]
-
-
-def _layer_kinds(config: PretrainedConfig) -> set[str]:
-    """The kinds of layers a model has, which the library only infers where the config does not say."""
-    kinds = getattr(config, "layer_types", None)
-    if kinds is not None:
-        return set(kinds)
-    if getattr(config, "sliding_window", None) is not None:
-        return {"sliding_attention"}
-    return {"full_attention" if getattr(config, "attention_chunk_size", None) is None else "chunked_attention"}
+        ends = ends_of(self.model)
+        return ends or [end for end in (self.tokenizer.eos_token_id,) if end is not None]
 
 
 class _Slots(Cache):
@@ -374,9 +491,14 @@ class _Row:
     """An answer on its way."""
 
     number: int
+    segment: int
     prompt: Prompt
+    prompts: Iterator[Prompt]
+    """Those that come behind it."""
     written: list[int] = field(default_factory=list)
     has_ended: bool = False
+    is_whole: bool = False
+    """Whether it was the model that ended it."""
     text: _Text = field(init=False)
 
     def __post_init__(self) -> None:
@@ -386,6 +508,12 @@ class _Row:
     def last(self) -> int:
         """The position of its last token, which the next step looks at."""
         return len(self.text.tokens) - 1
+
+    @property
+    def answered(self) -> int:
+        """The tokens that the model has looked at, from the prompt's last on. Where writing was ended for it, the last
+        token is not one of them."""
+        return len(self.written) + self.is_whole
 
     @property
     def end(self) -> int:
@@ -433,13 +561,13 @@ class _Text:
 class _Rules:
     """What may be written to a row and when it ends."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int]) -> None:
-        self.tokenizer, self.ends = tokenizer, ends
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int], shortest: int) -> None:
+        self.tokenizer, self.ends, self.shortest = tokenizer, ends, shortest
 
     def forbidden(self, row: _Row) -> set[int]:
-        """No end before `SHORTEST`, and no run of `NO_REPEAT` tokens for the second time."""
+        """No end before `shortest` tokens, and no run of `NO_REPEAT` tokens for the second time."""
         repeated = _would_repeat([row.prompt.tokens[-1], *row.written], NO_REPEAT)
-        return repeated.union(self.ends) if len(row.written) < SHORTEST else repeated
+        return repeated.union(self.ends) if len(row.written) < self.shortest else repeated
 
     def choose(self, row: _Row, best: int, scores: torch.Tensor) -> int:
         """The token with the best score, or the best of those that are not forbidden."""
@@ -452,7 +580,7 @@ class _Rules:
     def take(self, row: _Row, token: int) -> None:
         """Give a row its next token. It ends with a mark, which is not kept, at its limit, or when it says enough."""
         if token in self.ends:
-            row.has_ended = True
+            row.has_ended = row.is_whole = True
             return
         row.add(token)
         row.has_ended = len(row.written) >= row.prompt.limit or self._says_enough(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,19 @@ from awesum import datasets
 from awesum.datasets.prepared import PreparedSplit, has_split, is_prepared, prepared
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
+from awesum.models.adapter import AdapterConfig, AwesomeCausal
 from awesum.models.awesome import AwesomeBart
-from awesum.models.loading import choose_device, load_tokenizer
-from awesum.preparation import Preparation, Prepared
+from awesum.models.causal import load_base
+from awesum.models.loading import choose_device, load_tokenizer, window_of
+from awesum.preparation import CausalPreparation, Preparation, Prepared
+from awesum.recurrence import causal
+from awesum.recurrence import train as pass_over_segments
 from awesum.salience.centrality import Centrality
 from awesum.salience.trained import TrainedSalience
+from awesum.settings import ADAPTER
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint
+from awesum.training.trunk import TrunkCache, plan, run_trunk
 from awesum.weights import MINILM_WHEEL, cache_folder, minilm_folder
 
 
@@ -45,30 +52,42 @@ def train(
         _same_equipment(checkpoint, settings)
         say(f"going on from {checkpoint}")
     set_seed(settings.seed)
-    model = AwesomeBart.from_pretrained(settings.model, **settings.equipment)
-    tokenizer = load_tokenizer(settings.model)
-    _set_generation(model, settings)
     precision, reason = _precision(settings)
+    model: AwesomeBart | AwesomeCausal
+    if settings.base:
+        model, tokenizer = load_base(settings.base, AdapterConfig(**settings.adapter))
+        options: dict[str, Any] = {"window": window_of(model.base.config), "end": model.end}
+        kind: type[Preparation] = CausalPreparation
+    else:
+        model = AwesomeBart.from_pretrained(settings.model, **settings.equipment)
+        tokenizer = load_tokenizer(settings.model)
+        _set_generation(model, settings)
+        options, kind = {}, Preparation
+    weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
     say(
         f"{sum(parameter.numel() for parameter in model.parameters()) / 1e6:,.1f}M parameters, "
+        f"{sum(parameter.numel() for parameter in weights) / 1e6:,.1f}M of them trained, "
         f"memory: {model.config.memory}, salient content: {model.config.salient}, {precision} ({reason})"
     )
-    preparation = Preparation(
+    preparation = kind(
         tokenizer,
         model.config,
         encoder or SentenceEncoder.load(minilm_folder()),
         TrainedSalience.load() if encoder is None else Centrality(),
         max_tokens=settings.max_tokens,
         say=say,
+        **options,
     )
-    prepared = cache_folder() / "prepared"
+    folder = cache_folder() / "prepared"
+    documents = Prepared(examples, preparation, folder)
+    measured = Prepared(validation, preparation, folder) if validation else None
     trainer = AwesomeTrainer(
         model=model,
         args=_arguments(settings, precision, bool(validation), quiet),
-        train_dataset=Prepared(examples, preparation, prepared),
-        eval_dataset=Prepared(validation, preparation, prepared) if validation else None,
+        train_dataset=documents,
+        eval_dataset=measured,
         processing_class=tokenizer,
-        trunk_batch=settings.trunk_batch,
+        pass_over=_loop(model, settings, documents, measured, say),
         empty_targets=settings.empty_targets,
         label_smoothing=settings.label_smoothing,
     )
@@ -76,6 +95,23 @@ def train(
     trainer.save_trained()
     trainer.leave()
     return output
+
+
+def _loop(
+    model: AwesomeBart | AwesomeCausal,
+    settings: TrainingSettings,
+    documents: Prepared,
+    measured: Prepared | None,
+    say: Callable[[str], object],
+) -> Callable[..., torch.Tensor]:
+    """The loop that passes over the documents."""
+    if isinstance(model, AwesomeBart):
+        return partial(pass_over_segments, trunk_batch=settings.trunk_batch)
+    if not settings.freeze_trunk:
+        return partial(causal.train, trunk=partial(run_trunk, model))
+    cache = TrunkCache(model, cache_folder() / "trunk")
+    plan(cache, documents, measured, settings.epochs, say)
+    return partial(causal.train, trunk=cache)
 
 
 def _writable(folder: Path) -> Path:
@@ -113,11 +149,12 @@ def _validation(settings: TrainingSettings) -> datasets.Examples | PreparedSplit
 
 
 def _same_equipment(checkpoint: Path, settings: TrainingSettings) -> None:
+    name = ADAPTER if settings.base else "config.json"
     try:
-        saved = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+        saved = json.loads((checkpoint / name).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise AwesumError(f"{checkpoint} has no readable config.json: remove that folder and run again") from error
-    wanted = json.loads(json.dumps(settings.equipment))
+        raise AwesumError(f"{checkpoint} has no readable {name}: remove that folder and run again") from error
+    wanted = json.loads(json.dumps(settings.adapter if settings.base else settings.equipment))
     for name, value in wanted.items():
         if saved.get(name) != value:
             raise AwesumError(

@@ -16,10 +16,16 @@ def _setting(default: Any, text: str) -> Any:
 
 _ONE_OR_MORE = (
     "batch_size", "accumulation", "trunk_batch", "max_tokens", "documents", "save_steps", "keep", "log_steps",
-    "num_beams", "max_part",
+    "num_beams", "max_part", "rank",
 )  # fmt: skip
 _ZERO_OR_MORE = (
     "warmup_steps", "clipping", "label_smoothing", "weight_decay", "validation_documents", "seed", "no_repeat_ngram",
+)  # fmt: skip
+
+
+ONLY_WITH_BASE = ("freeze_trunk", "update", "rank")
+ONLY_WITH_MODEL = (
+    "model", "memory_direction", "trunk_batch", "gradient_checkpointing", "num_beams", "no_repeat_ngram", "max_part",
 )  # fmt: skip
 
 
@@ -32,6 +38,12 @@ class TrainingSettings:
     )
     output: str = _setting("", "folder for checkpoints and the trained model")
     model: str = _setting("facebook/bart-large", "a BART model, or a model that awesum trained: folder or hub name")
+    base: str = _setting("", "instead of model: a causal model that gets an adapter: smollm2, a folder, a hub name")
+    freeze_trunk: bool = _setting(
+        False, "with base: keep the output of the layers below the memory on disk; further epochs cost only those above"
+    )
+    update: str = _setting("low-rank", "with base: how the layers with a memory change: none, low-rank or full")
+    rank: int = _setting(64, "with base: of a low-rank update")
     memory: str = _setting("attentive", "none, attentive or compressive")
     memory_layers: int | str | tuple[int, ...] = _setting(3, "how many last layers have a memory; all; or numbers")
     memory_size: int = _setting(1024, "slots of a memory")
@@ -76,8 +88,23 @@ class TrainingSettings:
         for name in ("learning_rate", "epochs"):
             if not getattr(self, name) > 0:
                 raise AwesumError(f"{name} must be more than 0, not {getattr(self, name)}")
+        self._fit_the_model()
         if self.precision not in ("auto", "float32", "bfloat16", "float16"):
             raise AwesumError(f"precision={self.precision!r} is not one of auto, float32, bfloat16, float16")
+
+    def _fit_the_model(self) -> None:
+        """No setting that would do nothing."""
+        others = ONLY_WITH_MODEL if self.base else ONLY_WITH_BASE
+        for each in fields(self):
+            if each.name in others and getattr(self, each.name) != each.default:
+                kind = "a causal model (base)" if self.base else "a BART (model)"
+                raise AwesumError(f"{each.name} is not for {kind}: leave it out")
+
+    @property
+    def adapter(self) -> dict[str, Any]:
+        """What the adapter of `base` is made of, as `AdapterConfig` names it."""
+        names = ("base", "memory", "memory_layers", "memory_size", "compression_ratio", "salient", "salient_size")
+        return {name: getattr(self, name) for name in (*names, "update", "rank")}
 
     @property
     def equipment(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from awesum.errors import AwesumError
 from awesum.footprint import peak_memory
+from awesum.models.adapter import AwesomeCausal
 from awesum.models.awesome import AwesomeBart
 from awesum.recurrence import DocumentInputs, train
 
@@ -38,22 +39,22 @@ def collate(documents: Sequence[DocumentInputs]) -> dict[str, Any]:
 
 
 class AwesomeTrainer(Trainer):
-    """Trains an `AwesomeBart` on `DocumentInputs` in memory that does not depend on how many segments they have."""
+    """Trains a model on `DocumentInputs` in memory that does not depend on how many segments they have.
+
+    `pass_over` is one of the loops in `recurrence`: of an encoder with a decoder, or of a causal model.
+    """
 
     def __init__(
         self,
         *args: Any,
-        trunk_batch: int = 1,
+        pass_over: Callable[..., torch.Tensor] = train,
         empty_targets: bool = True,
         label_smoothing: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, data_collator=collate, **kwargs)
-        self._how: dict[str, Any] = {
-            "trunk_batch": trunk_batch,
-            "empty_targets": empty_targets,
-            "label_smoothing": label_smoothing,
-        }
+        self._pass_over = pass_over
+        self._how: dict[str, Any] = {"empty_targets": empty_targets, "label_smoothing": label_smoothing}
         self.tokens = 0
         """Tokens of segments and targets that this process has trained on."""
         self._started = time.perf_counter()
@@ -69,7 +70,7 @@ class AwesomeTrainer(Trainer):
         if not self.tokens:
             self._started = time.perf_counter()
         # The bare model: a wrapper for several processes would exchange gradients at every backward pass.
-        bare: AwesomeBart = self.accelerator.unwrap_model(model)
+        bare: AwesomeBart | AwesomeCausal = self.accelerator.unwrap_model(model)
         batches = self.current_gradient_accumulation_steps
 
         def backward(loss: torch.Tensor) -> None:
@@ -78,17 +79,18 @@ class AwesomeTrainer(Trainer):
             self.accelerator.backward(loss / batches)
 
         with self.accelerator.autocast():
-            loss = train(bare, documents, backward, **self._how)
+            loss = self._pass_over(bare, documents, backward, **self._how)
         if self.accelerator.sync_gradients and self.accelerator.num_processes > 1:
             self._exchange_gradients(bare)
-        self.tokens += sum(sum(map(len, document.segments)) + sum(map(len, document.targets)) for document in documents)
+        self.tokens += sum(document.tokens for document in documents)
         return loss / batches
 
     def prediction_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The loss of a batch of documents."""
         with torch.no_grad(), self.accelerator.autocast():
             how = {**self._how, "label_smoothing": 0.0}
-            loss = train(self.accelerator.unwrap_model(model), inputs["documents"], lambda loss: None, **how)
+            bare = self.accelerator.unwrap_model(model)
+            loss = self._pass_over(bare, inputs["documents"], lambda loss: None, **how)
         return loss, None, None
 
     def _exchange_gradients(self, model: torch.nn.Module) -> None:
@@ -137,6 +139,19 @@ class AwesomeTrainer(Trainer):
         except UNSAVED as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise self._unsaved(f"the checkpoint {folder}", error) from error
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """The library's, or of a causal model the adapter alone: the pretrained weights are where they were."""
+        if not isinstance(self.model, AwesomeCausal):
+            super()._save(output_dir, state_dict)
+            return
+        self.model.save_pretrained(output_dir or self.args.output_dir)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        if not isinstance(self.model, AwesomeCausal):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+            return
+        self.model.load_adapter(resume_from_checkpoint)
 
     def save_trained(self) -> None:
         """Save the model where training has ended."""

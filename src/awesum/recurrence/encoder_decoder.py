@@ -1,4 +1,4 @@
-"""From segment to segment: the loop that trains and the loop that generates, in memory that does not grow.
+"""From segment to segment with an encoder and a decoder: the loop that trains and the loop that generates.
 
 Step t takes segment t of every document of the batch; documents that have ended drop out. The trunk, the layers that
 no memory reaches, runs for several steps at once (`trunk_batch`): the encoder's always, the decoder's where the targets
@@ -21,21 +21,7 @@ from transformers.models.bart.modeling_bart import shift_tokens_right
 
 from awesum.memory import MemoryState
 from awesum.models.awesome import AwesomeBart, AwesomeEncoderOutput, Memories, Salient, States
-
-
-@dataclass(frozen=True)
-class DocumentInputs:
-    """A document as the model takes it."""
-
-    name: str
-    segments: Sequence[Sequence[int]]
-    """The tokens of each segment, what frames them included."""
-    targets: Sequence[Sequence[int]] = ()
-    """The tokens that each segment is to be answered with; a target of only special tokens is the empty summary."""
-    spans: Sequence[tuple[int, int, int]] = ()
-    """Salient sentences for the encoder's keys and values: segment, first token, behind the last."""
-    salient: Sequence[Sequence[int]] = ()
-    """Which of `spans` each segment may look at."""
+from awesum.recurrence.inputs import Backward, DocumentInputs, is_empty, longest_first, token_weight
 
 
 @dataclass(frozen=True)
@@ -50,9 +36,6 @@ class Step:
     trunk: torch.Tensor
     """(B, N, d)."""
     salient: Salient | None
-
-
-Backward = Callable[[torch.Tensor], object]
 
 
 def train(
@@ -71,7 +54,7 @@ def train(
     word out of the loss; their segments still pass through the memories. To measure without learning, give a `backward`
     that does nothing, under `torch.no_grad`.
     """
-    weights = {id(document): _token_weight(document, empty_targets) / len(documents) for document in documents}
+    weights = {id(document): token_weight(document, empty_targets) / len(documents) for document in documents}
     total = torch.zeros((), device=model.device)
     memory = model.start(len(documents))
     for group in _groups(model, documents, trunk_batch):
@@ -149,7 +132,7 @@ def generate(
     """
     if known and len(documents) > 1:
         raise ValueError("known parts can be given for one document only")
-    places = _longest_first(documents)
+    places = longest_first(documents)
     memory = model.start(len(documents))
     for group in _groups(model, documents, trunk_batch):
         for step in group.steps():
@@ -201,16 +184,6 @@ def _length(row: Sequence[int], config: Any) -> int:
     return next((at for at, token in enumerate(row[1:], 1) if token in ends), len(row) - 1)
 
 
-def is_empty(target: Sequence[int], special: int = 2) -> bool:
-    """Whether a target has no token but the two that frame it."""
-    return len(target) <= special
-
-
-def _token_weight(document: DocumentInputs, empty_targets: bool) -> float:
-    count = sum(len(target) for target in document.targets if empty_targets or not is_empty(target))
-    return 1 / count if count else 0.0
-
-
 def _labels(
     step: Step, weights: Mapping[int, float], empty_targets: bool, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -220,8 +193,8 @@ def _labels(
     for row, target in zip(labels, targets, strict=True):
         row[: len(target)] = torch.tensor(target)
     scale = [
-        weights[id(document)] if empty_targets or not is_empty(target) else 0.0
-        for document, target in zip(step.documents, targets, strict=True)
+        weights[id(document)] if empty_targets or not is_empty(document, step.number) else 0.0
+        for document in step.documents
     ]
     return labels.to(device), torch.tensor(scale, device=device)
 
@@ -296,14 +269,9 @@ class _Batch:
     mask: torch.Tensor
 
 
-def _longest_first(documents: Sequence[DocumentInputs]) -> list[int]:
-    """The places of the documents in the order of the rows of every step."""
-    return sorted(range(len(documents)), key=lambda place: -len(documents[place].segments))
-
-
 def _batches(documents: Sequence[DocumentInputs], pad: int) -> list[Callable[[], _Batch]]:
     """One a step; made when it is wanted, because all of them together are the document once more."""
-    ordered = [documents[place] for place in _longest_first(documents)]
+    ordered = [documents[place] for place in longest_first(documents)]
 
     def make(number: int) -> _Batch:
         there = [document for document in ordered if number < len(document.segments)]

@@ -1,0 +1,497 @@
+"""Memory for causal language models: an adapter around the last layers of a pretrained model.
+
+A causal model reads a segment and a request (the prompt) and writes an answer behind them. The prompt passes through
+the pretrained layers as they are, as through an encoder; what answers passes through the adapter, which holds for each
+of the last layers two memories (of the segments' tokens and of the summary's, the paper's encoder and decoder memory)
+and, if wanted, an update of the layer's weights. So everything that is known of a segment before its answer is the
+same for every adapter, every query and every epoch, and can be kept.
+
+The library's own model runs it all: its layers are wrapped, and a `Passage` comes down to them as a keyword argument.
+Knows nothing of documents, texts or training.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, fields
+from difflib import get_close_matches
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn.utils import parametrize
+
+from awesum.errors import AwesumError
+from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
+from awesum.memory.attention import split
+from awesum.models.awesome import memory_layers
+from awesum.settings import ADAPTER
+
+if TYPE_CHECKING:
+    from transformers import Cache, PreTrainedModel
+
+WEIGHTS = "adapter.safetensors"
+CHOICES = {
+    "memory": ("none", "attentive", "compressive"),
+    "salient": ("none", "text"),
+    "update": ("none", "low-rank", "full"),
+}
+KINDS = ("source", "summary")
+"""The memories of a layer: written from the segments' tokens, and from the summary's."""
+
+
+@dataclass(frozen=True)
+class AdapterConfig:
+    """What an adapter is made of."""
+
+    base: str = ""
+    """The pretrained model that it belongs to: `smollm2`, a folder, or a name on the hub."""
+    base_sha256: str = ""
+    """Of the weights of the pretrained model: with others, the adapter would be wrong in silence."""
+    memory: str = "attentive"
+    """`none` (Se3), `attentive` or `compressive`."""
+    memory_layers: int = 3
+    """How many of the last layers have a memory, and an update."""
+    memory_size: int = 256
+    """Slots of a memory."""
+    compression_ratio: int = 5
+    """How many hidden states a compressive memory makes one of."""
+    salient: str = "none"
+    """Whether the salient sentences of other segments stand beside each segment, as `text`."""
+    salient_size: int = 256
+    """Tokens of salient text."""
+    update: str = "low-rank"
+    """How the layers change where they answer: `none`, `low-rank` updates of their matrices, or `full`."""
+    rank: int = 64
+    """Of a low-rank update."""
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                near = get_close_matches(str(value), choices, 1, 0.4)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise AwesumError(f"{name}={value!r} is not one of {', '.join(choices)} for a causal model{hint}")
+        for name in ("memory_layers", "memory_size", "compression_ratio", "salient_size", "rank"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise AwesumError(f"{name} must be a whole number, 1 or more, not {value!r}, for a causal model")
+        if self.memory == "compressive" and self.memory_size % 2:
+            raise AwesumError(f"a compressive memory has two halves: memory_size={self.memory_size} is odd")
+
+
+States = Mapping[int, Mapping[str, MemoryState]]
+"""A layer's number, and the states of its memories by their kind."""
+Recollections = Mapping[int, Mapping[str, Recollection]]
+"""What they are read as while a segment is answered."""
+
+
+@dataclass
+class Passage:
+    """What the layers are given, and what they leave behind, while a segment or its answer goes through them."""
+
+    answering: bool = False
+    """Whether these tokens write the answer, the last of the prompt included."""
+    memory: Recollections = field(default_factory=dict)
+    trunk: torch.Tensor | None = None
+    """What the layers below the first of the adapter give, (B, N, d): given, they are passed over."""
+    only_trunk: bool = False
+    """End there; `trunk` is then what was wanted."""
+    written: dict[int, torch.Tensor] = field(default_factory=dict)
+    """By layer: the hidden states that may be written to its memories, (B, N, d)."""
+
+
+class LowRank(nn.Module):
+    """W + B A, with a B that begins as zero."""
+
+    def __init__(self, weight: torch.Tensor, rank: int) -> None:
+        super().__init__()
+        rank = min(rank, *weight.shape)
+        self.a = nn.Parameter(torch.randn(rank, weight.shape[1], dtype=torch.float32) * weight.shape[1] ** -0.5)
+        self.b = nn.Parameter(torch.zeros(weight.shape[0], rank, dtype=torch.float32))
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        """The weight with its update."""
+        return weight + (self.b @ self.a).to(weight.dtype)
+
+
+class RememberingLayer(nn.Module):
+    """A decoder layer of the library, and from the adapter's first layer on what it is where it answers.
+
+    The layer is run in its parts, because the memory is read between two of them. These parts are the same in Llama,
+    Qwen, Mistral and Gemma; Gemma has two norms more.
+    """
+
+    prompted: Any  # the library's layer
+    answering: Any  # as it is where it answers
+    memory: Any  # by kind
+
+    def __init__(self, layer: nn.Module, index: int, first: int, config: AdapterConfig, heads: int, size: int) -> None:
+        super().__init__()
+        self.prompted, self.index, self.is_trunk, self.is_first = layer, index, index < first, index == first
+        for parameter in layer.parameters():
+            parameter.requires_grad_(False)
+        if self.is_trunk:
+            return
+        missing = [
+            name
+            for name in ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+            if not hasattr(layer, name)
+        ]
+        if missing:
+            raise AwesumError(
+                f"a layer of this model ({type(layer).__name__}) has no {missing[0]}: memory is for models that are "
+                "built like Llama, Qwen, Mistral or Gemma"
+            )
+        self.answering = layer if config.update == "none" else deepcopy(layer)
+        if config.update != "none":
+            self._update(config)
+        if config.memory == "attentive":
+            self.memory = nn.ModuleDict({kind: AttentiveMemory(size, heads, config.memory_size) for kind in KINDS})
+        elif config.memory == "compressive":
+            self.memory = nn.ModuleDict(
+                {kind: CompressiveMemory(size, config.memory_size, config.compression_ratio) for kind in KINDS}
+            )
+        else:
+            self.memory = nn.ModuleDict()
+
+    def _update(self, config: AdapterConfig) -> None:
+        """Let the matrices where it answers change."""
+        for module in self.answering.modules():
+            if isinstance(module, nn.Linear):
+                if config.update == "full":
+                    module.weight.requires_grad_()
+                else:
+                    parametrize.register_parametrization(module, "weight", LowRank(module.weight, config.rank))
+
+    def __getattr__(self, name: str) -> Any:
+        """What the library asks a layer for, such as the kind of its attention."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("prompted"), name)
+
+    def start(self, documents: int) -> dict[str, MemoryState]:
+        """The states of its memories before the first segment."""
+        return {kind: memory.start(documents) for kind, memory in self.memory.items()}
+
+    def recall(self, states: Mapping[str, MemoryState]) -> dict[str, Recollection]:
+        """What it reads while the next segment is answered."""
+        return {
+            kind: memory.recall(states[kind], _KeysWithoutPosition(self.answering.self_attn))
+            if isinstance(memory, CompressiveMemory)
+            else memory.recall(states[kind])
+            for kind, memory in self.memory.items()
+        }
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, passage: Passage | None = None, **kwargs: Any) -> Any:
+        """As the library's layer, but for what `passage` says."""
+        if passage is None:
+            return self.prompted(hidden_states, *args, **kwargs)
+        if self.is_trunk:
+            return hidden_states if passage.trunk is not None else self.prompted(hidden_states, *args, **kwargs)
+        if self.is_first:
+            if passage.trunk is None:
+                passage.trunk = hidden_states
+            hidden_states = passage.trunk
+        if passage.only_trunk:
+            return hidden_states
+        layer = self.answering if passage.answering else self.prompted
+        recalled = passage.memory.get(self.index, {}) if passage.answering else {}
+        given = layer.input_layernorm(hidden_states)
+        further = _further([memory.read(recalled[kind]) for kind, memory in self._of(CompressiveMemory, recalled)])
+        found = layer.self_attn(given, *args, **kwargs, **({"further": further} if further else {}))[0]
+        is_gemma = hasattr(layer, "pre_feedforward_layernorm")
+        if is_gemma:
+            found = layer.post_attention_layernorm(found)
+        hidden = hidden_states + found
+        norm = layer.pre_feedforward_layernorm if is_gemma else layer.post_attention_layernorm
+        normed = norm(hidden)
+        if self.memory:
+            # As the layer's own norm makes it: the sums themselves have a few directions that dwarf all others.
+            compressive = isinstance(self.memory[KINDS[0]], CompressiveMemory)
+            passage.written[self.index] = (given if compressive else normed).detach()
+        read = [memory.read(normed, recalled[kind]) for kind, memory in self._of(AttentiveMemory, recalled)]
+        if read:
+            hidden = hidden + sum(read[1:], read[0])
+            normed = norm(hidden)
+        inner = layer.mlp(normed)
+        return hidden + (layer.post_feedforward_layernorm(inner) if is_gemma else inner)
+
+    def _of(self, form: type[nn.Module], recalled: Mapping[str, Recollection]) -> Iterator[tuple[str, Any]]:
+        return ((kind, memory) for kind, memory in self.memory.items() if kind in recalled and isinstance(memory, form))
+
+
+class _KeysWithoutPosition:
+    """The keys and values that a layer's attention makes of what it remembers, which has no place in the segment.
+
+    Without the rotation by position a key stands where the segment begins: before all that is being answered.
+    """
+
+    def __init__(self, attention: Any) -> None:
+        self.attention = attention
+
+    def source(self, states: torch.Tensor, mask: torch.Tensor | None) -> Source:
+        size = self.attention.head_dim
+        keys, values = self.attention.k_proj(states), self.attention.v_proj(states)
+        keys, values = (split(tensor, tensor.shape[-1] // size) for tensor in (keys, values))
+        norm = getattr(self.attention, "k_norm", None)
+        return Source(norm(keys) if norm is not None else keys, values, mask)
+
+
+def _further(sources: Sequence[Source]) -> Source | None:
+    """The keys and values of several memories as one."""
+    joined = None
+    for source in sources:
+        joined = source if joined is None else joined.joined(source)
+    return joined
+
+
+class AwesomeCausal(nn.Module):
+    """A pretrained causal model whose last layers remember.
+
+    Memory goes in and comes out as a value: it remembers nothing itself.
+    """
+
+    def __init__(self, base: PreTrainedModel, config: AdapterConfig) -> None:
+        super().__init__()
+        text = base.config.get_text_config()
+        self.base, self.config = base, config
+        layers = base.get_decoder().layers
+        self.layers = memory_layers(config.memory_layers, len(layers))
+        """The numbers of those that remember, and change."""
+        for parameter in base.parameters():
+            parameter.requires_grad_(False)
+        for index, layer in enumerate(layers):
+            layers[index] = RememberingLayer(
+                layer, index, self.layers[0], config, text.num_attention_heads, text.hidden_size
+            )
+        self.to(device=base.device)
+
+    @property
+    def first(self) -> int:
+        """The number of the first layer that is not of the trunk."""
+        return self.layers[0]
+
+    @property
+    def end(self) -> int:
+        """The token with which an answer ends."""
+        ends = ends_of(self.base)
+        if not ends:
+            raise AwesumError(f"{self.config.base} does not say with which token an answer ends: give a chat model")
+        return ends[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.base.device
+
+    def _remembering(self) -> Iterator[tuple[int, RememberingLayer]]:
+        layers = self.base.get_decoder().layers
+        return ((index, layers[index]) for index in self.layers if self.config.memory != "none")
+
+    def start(self, documents: int) -> dict[int, dict[str, MemoryState]]:
+        """The memories before the first segment."""
+        return {index: layer.start(documents) for index, layer in self._remembering()}
+
+    def recall(self, states: States) -> dict[int, dict[str, Recollection]]:
+        """What is read while the next segment is answered: what the one before left to be written is written now."""
+        return {index: layer.recall(states[index]) for index, layer in self._remembering()}
+
+    def trunk(self, input_ids: torch.Tensor, past_key_values: Cache | None = None) -> torch.Tensor:
+        """What the layers below the adapter make of tokens, (1, N) -> (1, N, d)."""
+        passage = Passage(only_trunk=True)
+        self.base.get_decoder()(
+            input_ids=input_ids, past_key_values=past_key_values, use_cache=past_key_values is not None, passage=passage
+        )
+        assert passage.trunk is not None
+        return passage.trunk
+
+    def above(self, passage: Passage, **options: Any) -> torch.Tensor:
+        """The last hidden states of a `passage` that has its trunk."""
+        return self.base.get_decoder()(inputs_embeds=passage.trunk, passage=passage, **options).last_hidden_state
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """What the model would write behind last hidden states."""
+        scores = self.base.get_output_embeddings()(hidden)
+        cap = getattr(self.base.config.get_text_config(), "final_logit_softcapping", None)
+        return torch.tanh(scores / cap) * cap if cap else scores
+
+    def fingerprint(self) -> str:
+        """Of everything that the trunk's output depends on."""
+        digest = sha256()
+        decoder = self.base.get_decoder()
+        for name, parameter in decoder.named_parameters():
+            place = name.split(".")
+            if (place[0] == "layers" and int(place[1]) >= self.first) or place[0] == "norm":
+                continue
+            digest.update(name.replace(".prompted.", ".").encode())
+            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def new_weights(self) -> dict[str, torch.Tensor]:
+        """What the adapter has and the pretrained model has not, by name."""
+        found: dict[str, torch.Tensor] = {}
+        layers = self.base.get_decoder().layers
+        for index in self.layers:
+            for name, tensor in layers[index].state_dict(keep_vars=True).items():
+                is_update = name.startswith("answering.") and isinstance(tensor, nn.Parameter) and tensor.requires_grad
+                if name.startswith("memory.") or is_update:
+                    found[f"{index}.{name}"] = tensor
+        return found
+
+    def save_pretrained(self, folder: str | Path, dtype: torch.dtype = torch.float32) -> None:
+        """The adapter alone: its configuration and its weights, not those of the pretrained model."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = {
+            name: tensor.detach().to("cpu", dtype).contiguous()
+            for name, tensor in self.new_weights().items()
+            if not name.endswith(".initial")  # the same random slots each time
+        }
+        save_file(tensors, folder / WEIGHTS, {"format": "pt"})
+        (folder / ADAPTER).write_text(json.dumps(asdict(self.config), indent=2) + "\n", encoding="utf-8")
+
+    def load_adapter(self, folder: str | Path) -> None:
+        """Take over the weights that were saved in `folder`."""
+        path = Path(folder) / WEIGHTS
+        try:
+            saved = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise AwesumError(f"cannot read the adapter {path} ({error}): copy or train it again") from error
+        wanted = {name: tensor for name, tensor in self.new_weights().items() if not name.endswith(".initial")}
+        if missing := sorted(wanted.keys() ^ saved.keys()):
+            raise AwesumError(f"{path} does not fit its {ADAPTER} ({missing[0]}): copy or train it again")
+        with torch.no_grad():
+            for name, tensor in saved.items():
+                if tensor.shape != wanted[name].shape:
+                    raise AwesumError(f"{path} does not fit its {ADAPTER} ({name}): copy or train it again")
+                wanted[name].copy_(tensor)
+
+    def merge(self) -> None:
+        """Make low-rank updates part of the weights: no more to be trained, and nothing to be added on the way."""
+        for module in list(self.modules()):
+            if isinstance(module, nn.Linear) and parametrize.is_parametrized(module, "weight"):
+                parametrize.remove_parametrizations(module, "weight", leave_parametrized=True)
+
+
+def after(
+    recalled: Recollections,
+    read: Mapping[int, torch.Tensor],
+    segment: slice | torch.Tensor,
+    written: Mapping[int, torch.Tensor],
+    answered: int | torch.Tensor,
+) -> dict[int, dict[str, MemoryState]]:
+    """The memories once a segment is answered.
+
+    `read` are the prompt's states, of which `segment` are the segment's own: a slice for all rows, or (B, P). `written`
+    are those that the answer is written behind, `answered` of them, or (B, A); the first is the prompt's last token.
+    """
+    states: dict[int, dict[str, MemoryState]] = {}
+    for layer, of in recalled.items():
+        source, summary = read[layer], written[layer][:, 1:]
+        if isinstance(segment, slice):
+            source = source[:, segment]
+        if isinstance(answered, int):
+            summary = summary[:, : max(answered - 1, 0)]
+        source_mask = segment if isinstance(segment, torch.Tensor) else _all_of(source)
+        summary_mask = answered[:, 1:] if isinstance(answered, torch.Tensor) else _all_of(summary)
+        states[layer] = {
+            "source": of["source"].then(source, source_mask),
+            "summary": of["summary"].then(summary, summary_mask),
+        }
+    return states
+
+
+def _all_of(states: torch.Tensor) -> torch.Tensor:
+    return torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+
+
+class Remembered:
+    """The memories of several documents that are answered side by side, each in a slot of its own.
+
+    What a document reads stays as it is while a segment is answered. What is written behind each of its tokens is noted
+    at that token's place: a guess that was wrong is overwritten by the next step, as its keys and values are.
+    """
+
+    def __init__(self, model: AwesomeCausal, count: int) -> None:
+        self.model, self.count = model, count
+        self.recalled: list[dict[int, dict[str, Recollection]]] = [{} for _ in range(count)]
+        self.read: list[dict[int, torch.Tensor]] = [{} for _ in range(count)]
+        self.written: list[dict[int, torch.Tensor]] = [{} for _ in range(count)]
+        self._together: tuple[int, dict[int, dict[str, Recollection]]] | None = None
+
+    @torch.inference_mode()
+    def fill(self, slot: int, states: States | None, passage: Passage, segment: slice, limit: int) -> None:
+        """Let a segment that was read be answered with the memories of those before it."""
+        self.recalled[slot] = self.model.recall(states or self.model.start(1))
+        # Copies: a view would keep the whole of what was computed.
+        self.read[slot] = {layer: states[:, segment].clone() for layer, states in passage.written.items()}
+        self.written[slot] = {
+            layer: states.new_zeros(1, limit + 1, states.shape[2]) for layer, states in self.read[slot].items()
+        }
+        self._together = None
+
+    def move(self, source: int, target: int) -> None:
+        """Let a document go on in another slot."""
+        self.recalled[target], self.read[target] = self.recalled[source], self.read[source]
+        self.written[target] = self.written[source]
+        self._together = None
+
+    def passage(self, rows: int) -> Passage:
+        """What the first documents read."""
+        if self._together is None or self._together[0] != rows:
+            self._together = (
+                rows,
+                {
+                    layer: {kind: _stacked([self.recalled[slot][layer][kind] for slot in range(rows)]) for kind in of}
+                    for layer, of in self.recalled[0].items()
+                },
+            )
+        return Passage(answering=True, memory=self._together[1])
+
+    @torch.inference_mode()
+    def note(self, passage: Passage, positions: torch.Tensor, starts: Sequence[int]) -> None:
+        """Keep what may be written to memory: (rows, N, d) at `positions`, of which the answers begin at `starts`."""
+        for layer, states in passage.written.items():
+            for slot, (row, at, start) in enumerate(zip(states, positions, starts, strict=True)):
+                self.written[slot][layer][0, at - start] = row
+
+    def after(self, slot: int, answered: int) -> dict[int, dict[str, MemoryState]]:
+        """The memories of a document once its segment is answered, with so many tokens looked at."""
+        return after(self.recalled[slot], self.read[slot], slice(None), self.written[slot], answered)
+
+
+def _stacked(recollections: Sequence[Recollection]) -> Recollection:
+    names = [each.name for each in fields(Recollection)]
+    return Recollection(*(torch.cat([getattr(each, name) for each in recollections]) for name in names))
+
+
+def ends_of(model: PreTrainedModel) -> list[int]:
+    """The tokens with which a model ends what it writes, as it says itself."""
+    ends = model.generation_config.eos_token_id
+    ends = model.config.get_text_config().eos_token_id if ends is None else ends
+    return [int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None]
+
+
+def read_config(folder: str | Path) -> AdapterConfig:
+    """The configuration of an adapter."""
+    path = Path(folder) / ADAPTER
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return AdapterConfig(
+            **{name: values[name] for name in values if name in {f.name for f in fields(AdapterConfig)}}
+        )
+    except (OSError, ValueError, TypeError) as error:
+        raise AwesumError(f"cannot read {path} ({error}): copy or train the adapter again") from error
+
+
+def is_adapter(folder: str | Path) -> bool:
+    """Whether a folder holds an adapter."""
+    return (Path(folder) / ADAPTER).is_file()

@@ -1,0 +1,178 @@
+"""The trunk's output, computed once and kept on disk: each further epoch costs only the layers above it.
+
+A file holds half-precision numbers, is named after the tokens and the weights that they come from, is written aside and
+moved into place, and is mapped into memory when it is read. So an interrupted run goes on where it stopped, and runs
+that differ in their adapter share what they have in common. Several answers behind one segment share its file, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from awesum.errors import AwesumError
+from awesum.footprint import format_size, peak_memory
+from awesum.recurrence import causal
+
+if TYPE_CHECKING:
+    from awesum.models.adapter import AwesomeCausal
+    from awesum.recurrence import DocumentInputs
+
+TRIALS = 2
+"""Documents on which it is measured how long training will take."""
+LARGEST = 65504.0
+"""The largest number in half precision."""
+
+
+def run_trunk(model: AwesomeCausal, segment: Sequence[int], behind: Sequence[int]) -> torch.Tensor:
+    """The trunk's output of a segment's tokens and of those behind them, computed now: (N, d)."""
+    with torch.no_grad():
+        return model.trunk(torch.tensor([[*segment, *behind]], device=model.device))[0]
+
+
+class TrunkCache:
+    """What `run_trunk` gives, from disk where it is there."""
+
+    def __init__(self, model: AwesomeCausal, folder: Path) -> None:
+        self.model = model
+        self.folder = folder / f"{model.fingerprint()[:16]}-{model.first}"
+
+    def __call__(self, segment: Sequence[int], behind: Sequence[int]) -> torch.Tensor:
+        """The output of a segment's tokens and of those behind them, (N, d)."""
+        paths = self._path(segment), self._path(segment, behind)
+        for attempt in range(2):
+            try:
+                halves = [np.load(path, mmap_mode="r", allow_pickle=False) for path in paths]
+                if [len(half) for half in halves] == [len(segment), len(behind)]:
+                    return torch.from_numpy(np.concatenate(halves).astype(np.float32)).to(self.model.base.dtype)
+            except (OSError, ValueError, EOFError):  # not there, or not whole
+                pass
+            if not attempt:
+                self.fill(segment, [behind])
+        raise AwesumError(f"cannot read back what was kept in {self.folder}: make room there, or remove that folder")
+
+    def has(self, segment: Sequence[int], behind: Sequence[int]) -> bool:
+        """Whether there are files for these tokens."""
+        return self._path(segment).exists() and self._path(segment, behind).exists()
+
+    @torch.inference_mode()
+    def fill(self, segment: Sequence[int], all_behind: Iterable[Sequence[int]]) -> None:
+        """Compute and keep; the segment is read once, whatever stands behind it."""
+        cache = DynamicCache()
+        device = self.model.device
+        self._keep(self._path(segment), self.model.trunk(torch.tensor([[*segment]], device=device), cache))
+        for behind in all_behind:
+            hidden = self.model.trunk(torch.tensor([[*behind]], device=device), cache)
+            self._keep(self._path(segment, behind), hidden)
+            cache.crop(-len(behind))
+
+    def bytes_for(self, tokens: int) -> int:
+        """What so many tokens take on disk."""
+        return 2 * int(self.model.base.config.get_text_config().hidden_size) * tokens
+
+    def _path(self, segment: Sequence[int], behind: Sequence[int] = ()) -> Path:
+        known = json.dumps([len(segment) if behind else 0, [*segment, *behind]])
+        key = sha256(known.encode()).hexdigest()[:32]
+        return self.folder / key[:2] / f"{key}.npy"
+
+    def _keep(self, path: Path, hidden: torch.Tensor) -> None:
+        largest = float(hidden.abs().max())
+        if not largest < LARGEST:
+            raise AwesumError(
+                f"the trunk's output reaches {largest:g}, which half precision cannot hold: train without freeze_trunk"
+            )
+        aside = path.with_suffix(f".{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with aside.open("wb") as file:
+                np.save(file, hidden[0].float().cpu().numpy().astype(np.float16), allow_pickle=False)
+            os.replace(aside, path)
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise AwesumError(
+                f"cannot keep the trunk's output in {self.folder} ({error.strerror or error}): make room there, or set "
+                "AWESUM_CACHE to another folder; the same command then goes on where it stopped"
+            ) from error
+
+
+def plan(
+    cache: TrunkCache,
+    documents: Sequence[DocumentInputs],
+    measured: Sequence[DocumentInputs] | None,
+    epochs: float,
+    say: Callable[[str], object],
+) -> None:
+    """Say how long training will take and what it needs, by a look at all documents and a trial of a few segments."""
+    tokens = missing = segments = 0
+    trial: list[DocumentInputs] = []
+    for number, document in enumerate((*documents, *(measured or ()))):
+        segments += len(document.segments) if number < len(documents) else 0
+        trial += [document] if len(trial) < TRIALS else []
+        for each in _passes(document):
+            size = sum(map(len, each))
+            tokens += size
+            missing += 0 if cache.has(*each) else size
+    started = time.perf_counter()
+    read = 0
+    for document in trial:
+        each = _passes(document)[0]
+        run_trunk(cache.model, *each)
+        read += sum(map(len, each))
+    reading = (time.perf_counter() - started) / read
+    started = time.perf_counter()
+    learned = 0
+    for document in trial:
+        head = replace(document, **{name: getattr(document, name)[:2] for name in ("segments", "requests", "targets")})
+        causal.train(cache.model, [head], torch.Tensor.backward, trunk=cache)
+        learned += len(head.segments)
+    learning = (time.perf_counter() - started) / learned
+    cache.model.zero_grad(set_to_none=True)
+    first, further = missing * reading, segments * learning
+    free = shutil.disk_usage(existing(cache.folder)).free
+    say(
+        f"the trunk (layers 0 to {cache.model.first - 1}) reads {tokens:,} tokens once, {tokens - missing:,} of them "
+        f"are there: about {duration(first)}; then about {duration(further)} an epoch, {epochs:g} of them: "
+        f"about {duration(first + epochs * further)} in all"
+    )
+    room = format_size(free)
+    needed = format_size(cache.bytes_for(missing))
+    say(
+        f"disk: {format_size(cache.bytes_for(tokens))} in {cache.folder}, {needed} of it new, {room} free; "
+        f"memory: about {format_size(peak_memory())}"
+    )
+    if cache.bytes_for(missing) > free:
+        raise AwesumError(
+            f"{cache.folder} has {room} free and {needed} are needed: make room there, set AWESUM_CACHE to another "
+            "folder, or train on fewer --documents"
+        )
+
+
+def _passes(document: DocumentInputs) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """What `TrunkCache` is asked for while a document is trained on."""
+    return [
+        (segment, [*request, *target])
+        for segment, request, target in zip(document.segments, document.requests, document.targets, strict=True)
+    ]
+
+
+def existing(folder: Path) -> Path:
+    """The nearest folder above that is there."""
+    return folder if folder.exists() else existing(folder.parent)
+
+
+def duration(seconds: float) -> str:
+    """As people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
