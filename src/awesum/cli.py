@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from awesum import __version__
 from awesum.errors import AwesumError
@@ -47,6 +47,8 @@ examples:
   awesum train configs/govreport.yaml --data govreport/ --output model/     the paper's recipe and its full model
   awesum train configs/govreport.yaml --data govreport/ --output se3/ --memory none --salient none
   awesum train --model facebook/bart-base --data mine/ --output model/ --memory compressive --epochs 5
+  awesum train configs/smollm2.yaml --data prepared/ --output adapter/      a memory for the embedded model, on a laptop
+  awesum train --base smollm2 --freeze-trunk --data govreport/ --output se3/ --memory none
   torchrun --nproc-per-node 2 -m awesum train configs/qmsum.yaml --data qmsum/ --output model/
   awesum summarize report.pdf --model model/                                what it has learned
 """
@@ -130,8 +132,9 @@ def _add_train(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     train = verbs.add_parser(
         "train",
         help="train an AWESOME model on documents with reference summaries",
-        description="Train BART with external memory and global salient content, in memory that does not grow with the "
-        "documents. Interrupted, the same command goes on from the last checkpoint.",
+        description="Train BART, or an adapter for a causal language model, with external memory and global salient "
+        "content, in memory that does not grow with the documents. Interrupted, the same command goes on from the last "
+        "checkpoint.",
         epilog=_TRAIN_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -139,11 +142,14 @@ def _add_train(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     train.add_argument("config", nargs="?", metavar="CONFIG.yaml", help="settings; those on the command line go first")
     for field in fields(TrainingSettings):
         shown = "" if field.default == "" else f" (default: {field.default})"
+        # A switch can be given alone; `--freeze-trunk` is `--freeze-trunk true`.
+        alone: dict[str, Any] = {"nargs": "?", "const": "true"} if isinstance(field.default, bool) else {}
         train.add_argument(
             f"--{field.name.replace('_', '-')}",
             default=argparse.SUPPRESS,
             metavar="VALUE",
             help=(field.metadata["help"] + shown).replace("%", "%%"),
+            **alone,
         )
     train.add_argument("--quiet", action="store_true", help="no progress bar")
 
@@ -421,7 +427,8 @@ def _train(options: argparse.Namespace) -> int:
     settings = read_settings(options.config, {name: value for name, value in vars(options).items() if name in names})
     from awesum.datasets import is_public
 
-    if Path(settings.model).is_dir() and not is_public(settings.data):
+    pretrained = settings.base or settings.model
+    if (pretrained == SMOLLM2 or Path(pretrained).is_dir()) and not is_public(settings.data):
         os.environ["HF_HUB_OFFLINE"] = "1"
     from transformers.utils import logging
 

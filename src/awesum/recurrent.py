@@ -6,20 +6,20 @@ memory does; with a length given, the sentences that the segment's share has no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size
 from awesum.models.adapter import read_config
 from awesum.models.awesome import load_config
-from awesum.models.causal import Prompt
+from awesum.models.causal import Answer, ChatModel, Prompt
 from awesum.models.loading import choose_device
 from awesum.preparation import CausalPreparation, Divided, Preparation
 from awesum.prompting import is_borne_out, tidy
 from awesum.recurrence import DocumentInputs, generate
 from awesum.summarizer import Run
-from awesum.summary import Part, SummarySentence, count
+from awesum.summary import Part, Summary, SummarySentence, count
 
 LONGEST_PART = 512
 """Tokens after which a part ends in any case."""
@@ -69,26 +69,34 @@ class RecurrentRun(Run):
         model = vars(self.summarizer).get("recurrent")
         return (str(model.dtype).removeprefix("torch."), choose_device()[2]) if model is not None else None
 
-    def _write(self) -> Iterator[Part]:
+    def _inputs(self) -> DocumentInputs:
+        """The document as the model takes it."""
         text = self.document.text
         salient = self._preparation.salient(text, self.sentences, self._embeddings, self.settings.query)
         divided = Divided(text, self.sentences, self.segments, salient)
-        inputs = self._preparation.inputs(self.document.path, divided, self.settings.query)
-        total = len(self.segments)
-        known: list[str] = []
-        if self._written:
-            yield from self._taken_over()
-            texts = {part.segment: part.text for part in self._written}
-            known = [texts.get(number, "") for number in range(self._reached + 1)]
-        self.progress("writing", len(known), total)
-        for number, text in self._answers(inputs, known):
-            if number <= self._reached:
-                continue
-            self._reached = number
-            sentences = self._kept(number, self._checked_sentences(number, text))
-            if sentences:
-                yield self._add(number, sentences)
-            self.progress("writing", number + 1, total)
+        return self._preparation.inputs(self.document.path, divided, self.settings.query)
+
+    def _write(self) -> Iterator[Part]:
+        yield from self._taken_over()
+        known = self._known()
+        self.progress("writing", len(known), len(self.segments))
+        for number, text in self._answers(self._inputs(), known):
+            if part := self._take(number, text):
+                yield part
+
+    def _known(self) -> list[str]:
+        """What an interrupted run has written of the first segments."""
+        texts = {part.segment: part.text for part in self._written}
+        return [texts.get(number, "") for number in range(self._reached + 1)]
+
+    def _take(self, number: int, text: str) -> Part | None:
+        """The part that is made of an answer; none if it is known, or nothing is left of it."""
+        if number <= self._reached:
+            return None
+        self._reached = number
+        sentences = self._kept(number, self._checked_sentences(number, text))
+        self.progress("writing", number + 1, len(self.segments))
+        return self._add(number, sentences) if sentences else None
 
     def _answers(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[tuple[int, str]]:
         """What the model writes of each segment; what is `known` of the first ones is not written again."""
@@ -157,10 +165,32 @@ class CausalRecurrentRun(RecurrentRun):
         return Run._number_format(self)
 
     def _answers(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[tuple[int, str]]:
-        chat = self.summarizer.chat
-        for _, number, answer in chat.follow([prompts_of(inputs, [chat.chat.ids(text) for text in known])], 1):
-            self._cut_off += not answer.is_whole
-            yield number, chat.tokenizer.decode(answer.tokens, skip_special_tokens=True)
+        for _, number, answer in self.summarizer.chat.follow([self._prompts_for(inputs, known)], 1):
+            yield number, self._text_of(answer)
+
+    def prompts(self) -> Iterator[Prompt]:
+        """The prompts of the document, which is read when the first is asked for; none where it is given as it is."""
+        self._begin()
+        if self._is_verbatim:
+            for _ in self._verbatim():
+                pass
+            self.complete = True
+            return
+        for _ in self._taken_over():
+            pass
+        yield from self._prompts_for(self._inputs(), self._known())
+
+    def take(self, number: int, answer: Answer) -> None:
+        """An answer to one of the prompts."""
+        self._take(number, self._text_of(answer))
+        self.complete = number == len(self.segments) - 1
+
+    def _prompts_for(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[Prompt]:
+        return prompts_of(inputs, [self.summarizer.chat.chat.ids(text) for text in known])
+
+    def _text_of(self, answer: Answer) -> str:
+        self._cut_off += not answer.is_whole
+        return self.summarizer.chat.tokenizer.decode(answer.tokens, skip_special_tokens=True)
 
     def _checked_sentences(self, number: int, text: str) -> list[str]:
         """Without those whose figures, amounts or names are not the segment's: what a small model tends to invent."""
@@ -189,3 +219,21 @@ def prompts_of(inputs: DocumentInputs, known: Sequence[Sequence[int]] = ()) -> I
             slice(inputs.frame, len(segment)),
             known[number] if number < len(known) else None,
         )
+
+
+def finish_together(chat: ChatModel, runs: Iterable[CausalRecurrentRun], side_by_side: int) -> Iterator[Summary]:
+    """The summaries of several documents that are written side by side, in their order."""
+    begun: dict[int, CausalRecurrentRun] = {}
+    given = 0
+
+    def prompts() -> Iterator[Iterator[Prompt]]:
+        for number, run in enumerate(runs):
+            begun[number] = run
+            yield run.prompts()
+
+    for document, number, answer in chat.follow(prompts(), side_by_side):
+        begun[document].take(number, answer)
+        while given in begun and begun[given].complete:
+            yield begun.pop(given).summary()
+            given += 1
+    yield from (begun[number].summary() for number in sorted(begun))

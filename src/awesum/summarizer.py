@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -189,6 +189,20 @@ class Summarizer:
         """The whole summary."""
         return self.start(_read(source), Settings(**settings)).finish()
 
+    def summarize_all(self, sources: Iterable[str | Path | Document], **settings: Any) -> Iterator[Summary]:
+        """The summaries of many documents, in their order; each document is asked for when there is room for it.
+
+        A model with an adapter goes from segment to segment, so that of one document only one part can be written at a
+        time: there, several documents are written side by side, which is faster than one after the other.
+        """
+        runs = (self.start(_read(source), Settings(**settings)) for source in sources)
+        if not self.has_adapter:
+            yield from (run.finish() for run in runs)
+            return
+        from awesum.recurrent import CausalRecurrentRun, finish_together
+
+        yield from finish_together(self.chat, cast("Iterator[CausalRecurrentRun]", runs), SIDE_BY_SIDE)
+
 
 def _read(source: str | Path | Document) -> Document:
     if isinstance(source, Document):
@@ -250,6 +264,12 @@ class Run:
         )
 
     def __iter__(self) -> Iterator[Part]:
+        self._begin()
+        yield from self._verbatim() if self._is_verbatim else self._write()
+        self.complete = True
+
+    def _begin(self) -> None:
+        """All that comes before the first part."""
         self._started = time.perf_counter()
         if self.settings.max_memory:
             self._check_memory()  # a limit that is too low is said before minutes of work, not after
@@ -262,8 +282,6 @@ class Run:
             self._choose()
             if loading:
                 loading.result()
-        yield from self._verbatim() if self._is_verbatim else self._write()
-        self.complete = True
 
     def _load_model(self) -> object:
         return self.summarizer.chat

@@ -132,9 +132,12 @@ class RememberingLayer(nn.Module):
     answering: Any  # as it is where it answers
     memory: Any  # by kind
 
-    def __init__(self, layer: nn.Module, index: int, first: int, config: AdapterConfig, heads: int, size: int) -> None:
+    def __init__(
+        self, layer: nn.Module, index: int, layers: Sequence[int], config: AdapterConfig, heads: int, size: int
+    ) -> None:
         super().__init__()
-        self.prompted, self.index, self.is_trunk, self.is_first = layer, index, index < first, index == first
+        self.prompted, self.index = layer, index
+        self.is_trunk, self.is_first, self.is_last = index < layers[0], index == layers[0], index == layers[-1]
         for parameter in layer.parameters():
             parameter.requires_grad_(False)
         if self.is_trunk:
@@ -217,6 +220,8 @@ class RememberingLayer(nn.Module):
             # As the layer's own norm makes it: the sums themselves have a few directions that dwarf all others.
             compressive = isinstance(self.memory[KINDS[0]], CompressiveMemory)
             passage.written[self.index] = (given if compressive else normed).detach()
+        if self.is_last and not passage.answering:
+            return hidden  # nobody asks what a prompt's last layer makes of it
         read = [memory.read(normed, recalled[kind]) for kind, memory in self._of(AttentiveMemory, recalled)]
         if read:
             hidden = hidden + sum(read[1:], read[0])
@@ -270,7 +275,7 @@ class AwesomeCausal(nn.Module):
             parameter.requires_grad_(False)
         for index, layer in enumerate(layers):
             layers[index] = RememberingLayer(
-                layer, index, self.layers[0], config, text.num_attention_heads, text.hidden_size
+                layer, index, self.layers, config, text.num_attention_heads, text.hidden_size
             )
         self.to(device=base.device)
 
