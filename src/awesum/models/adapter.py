@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
@@ -53,7 +53,7 @@ class AdapterConfig:
     base: str = ""
     """The pretrained model that it belongs to: `smollm2`, a folder, or a name on the hub."""
     base_sha256: str = ""
-    """Of the weights of the pretrained model: with others, the adapter would be wrong in silence."""
+    """Of the weights of its trunk: with others, the adapter would be wrong in silence."""
     memory: str = "attentive"
     """`none` (Se3), `attentive` or `compressive`."""
     memory_layers: int = 3
@@ -70,6 +70,9 @@ class AdapterConfig:
     """How the layers change where they answer: `none`, `low-rank` updates of their matrices, or `full`."""
     rank: int = 64
     """Of a low-rank update."""
+    ending: float = 0.5
+    """The probability from which on an answer ends. The likeliest token is no guide here: the end is one token, and
+    what could be said instead begins with many, so that a model that follows it falls silent too often."""
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
@@ -82,6 +85,8 @@ class AdapterConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise AwesumError(f"{name} must be a whole number, 1 or more, not {value!r}, for a causal model")
+        if not 0 < self.ending <= 1:
+            raise AwesumError(f"ending={self.ending!r} is a probability: give a number above 0, and at most 1")
         if self.memory == "compressive" and self.memory_size % 2:
             raise AwesumError(f"a compressive memory has two halves: memory_size={self.memory_size} is odd")
 
@@ -267,7 +272,7 @@ class AwesomeCausal(nn.Module):
     def __init__(self, base: PreTrainedModel, config: AdapterConfig) -> None:
         super().__init__()
         text = base.config.get_text_config()
-        self.base, self.config = base, config
+        self.base, self.adapter = base, config  # not `config`: the library's Trainer would write into that
         layers = base.get_decoder().layers
         self.layers = memory_layers(config.memory_layers, len(layers))
         """The numbers of those that remember, and change."""
@@ -289,7 +294,7 @@ class AwesomeCausal(nn.Module):
         """The token with which an answer ends."""
         ends = ends_of(self.base)
         if not ends:
-            raise AwesumError(f"{self.config.base} does not say with which token an answer ends: give a chat model")
+            raise AwesumError(f"{self.adapter.base} does not say with which token an answer ends: give a chat model")
         return ends[0]
 
     @property
@@ -299,7 +304,7 @@ class AwesomeCausal(nn.Module):
 
     def _remembering(self) -> Iterator[tuple[int, RememberingLayer]]:
         layers = self.base.get_decoder().layers
-        return ((index, layers[index]) for index in self.layers if self.config.memory != "none")
+        return ((index, layers[index]) for index in self.layers if self.adapter.memory != "none")
 
     def start(self, documents: int) -> dict[int, dict[str, MemoryState]]:
         """The memories before the first segment."""
@@ -361,11 +366,17 @@ class AwesomeCausal(nn.Module):
             if not name.endswith(".initial")  # the same random slots each time
         }
         save_file(tensors, folder / WEIGHTS, {"format": "pt"})
-        (folder / ADAPTER).write_text(json.dumps(asdict(self.config), indent=2) + "\n", encoding="utf-8")
+        config = replace(self.adapter, base_sha256=self.fingerprint())
+        (folder / ADAPTER).write_text(json.dumps(asdict(config), indent=2) + "\n", encoding="utf-8")
 
     def load_adapter(self, folder: str | Path) -> None:
         """Take over the weights that were saved in `folder`."""
         path = Path(folder) / WEIGHTS
+        if read_config(folder).base_sha256 not in ("", self.fingerprint()):
+            raise AwesumError(
+                f"{folder} was trained for other weights than those of {self.adapter.base}: give it the model that it "
+                f"was trained for, as `base` in its {ADAPTER}, or train it again"
+            )
         try:
             saved = load_file(path)
         except (OSError, SafetensorError) as error:

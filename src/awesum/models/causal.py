@@ -8,6 +8,7 @@ is written is what one token after the other would have been. Knows nothing of d
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -242,7 +243,9 @@ class ChatModel:
         if not self._can_step():
             yield from self._follow_alone(documents)
             return
-        rules = _Rules(self.tokenizer, self._ends(), 0 if self.memory else SHORTEST)
+        rules = _Rules(self.tokenizer, self._ends(), SHORTEST)
+        if self.memory:
+            rules = _TrainedRules(self.tokenizer, self._ends(), 0, self.memory.adapter.ending)
         slots = _Slots(side_by_side)
         remembered = Remembered(self.memory, side_by_side) if self.memory else None
         coming = enumerate(documents)
@@ -590,6 +593,28 @@ class _Rules:
         return bool(_SENTENCE_BEGUN.search(tail)) and row.prompt.enough(
             self.tokenizer.decode(row.written, skip_special_tokens=True)
         )
+
+
+class _TrainedRules(_Rules):
+    """Those of a model that was trained to end by itself: it does so where that is likely enough."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int], shortest: int, ending: float) -> None:
+        super().__init__(tokenizer, ends, shortest)
+        self.ending = ending
+
+    def choose(self, row: _Row, best: int, scores: torch.Tensor) -> int:
+        """The end, if it is likely enough; otherwise the best of the tokens that are not forbidden."""
+        end = max(self.ends, key=lambda token: float(scores[token]), default=None)
+        if end is not None:
+            # Most often it is too unlikely beside the best token alone.
+            if float(scores[end]) >= float(scores[best]) + math.log(self.ending) and self._is_likely(scores):
+                return end
+            scores[self.ends] = -torch.inf
+            best = int(scores.argmax()) if best in self.ends else best
+        return super().choose(row, best, scores)
+
+    def _is_likely(self, scores: torch.Tensor) -> bool:
+        return float(scores.float().softmax(-1)[self.ends].sum()) >= self.ending
 
 
 def _would_repeat(tokens: list[int], size: int) -> set[int]:

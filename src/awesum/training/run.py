@@ -17,7 +17,7 @@ from awesum.datasets.prepared import PreparedSplit, has_split, is_prepared, prep
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.models.adapter import AdapterConfig, AwesomeCausal
-from awesum.models.awesome import AwesomeBart
+from awesum.models.awesome import AwesomeBart, AwesomeConfig
 from awesum.models.causal import load_base
 from awesum.models.loading import choose_device, load_tokenizer, window_of
 from awesum.preparation import CausalPreparation, Preparation, Prepared
@@ -54,24 +54,27 @@ def train(
     set_seed(settings.seed)
     precision, reason = _precision(settings)
     model: AwesomeBart | AwesomeCausal
+    equipment: AwesomeConfig | AdapterConfig
     if settings.base:
-        model, tokenizer = load_base(settings.base, AdapterConfig(**settings.adapter))
+        equipment = AdapterConfig(**settings.adapter)
+        model, tokenizer = load_base(settings.base, equipment)
         options: dict[str, Any] = {"window": window_of(model.base.config), "end": model.end}
         kind: type[Preparation] = CausalPreparation
     else:
         model = AwesomeBart.from_pretrained(settings.model, **settings.equipment)
         tokenizer = load_tokenizer(settings.model)
+        equipment = model.config
         _set_generation(model, settings)
         options, kind = {}, Preparation
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
     say(
         f"{sum(parameter.numel() for parameter in model.parameters()) / 1e6:,.1f}M parameters, "
         f"{sum(parameter.numel() for parameter in weights) / 1e6:,.1f}M of them trained, "
-        f"memory: {model.config.memory}, salient content: {model.config.salient}, {precision} ({reason})"
+        f"memory: {equipment.memory}, salient content: {equipment.salient}, {precision} ({reason})"
     )
     preparation = kind(
         tokenizer,
-        model.config,
+        equipment,
         encoder or SentenceEncoder.load(minilm_folder()),
         TrainedSalience.load() if encoder is None else Centrality(),
         max_tokens=settings.max_tokens,

@@ -1,0 +1,231 @@
+"""An adapter with memory for the embedded model: what the trunk's cache saves, what memory costs, and where it helps.
+
+    python -m benchmarks.adapter --data govreport/ cache            an epoch from the cache against one without
+    python -m benchmarks.adapter --data govreport/ generation       memory against Se3
+    python -m benchmarks.adapter --data govreport/ side-by-side     several documents against one after the other
+    python -m benchmarks.adapter --data govreport/ positions attentive/ se3/ --plot positions.svg
+
+The first three take fresh adapters (an untrained memory costs what a trained one does), documents of the validation
+split, and parts of a fixed length. `positions` takes trained ones: the negative log-likelihood of the targets by the
+number of the segment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from awesum.embedding import SentenceEncoder
+from awesum.models.adapter import AdapterConfig, AwesomeCausal, read_config
+from awesum.models.causal import ChatModel, Prompt, load_base
+from awesum.models.loading import window_of
+from awesum.preparation import CausalPreparation, Prepared
+from awesum.recurrence import DocumentInputs
+from awesum.recurrence.causal import train
+from awesum.recurrent import prompts_of
+from awesum.salience.trained import TrainedSalience
+from awesum.settings import SMOLLM2
+from awesum.training.trunk import TrunkCache, run_trunk
+from awesum.weights import cache_folder, minilm_folder
+from benchmarks import report
+from benchmarks.quality import evenly
+
+TARGET = 64
+"""Tokens of each part where all shall be of the same length: the mean of GovReport's targets."""
+POSITIONS = 8
+"""Segments with this number and higher ones are counted together."""
+
+
+def made(memory: str, **options: object) -> tuple[AwesomeCausal, CausalPreparation]:
+    """A fresh adapter, and what prepares documents for it."""
+    config = AdapterConfig(base=SMOLLM2, memory=memory, **options)  # type: ignore[arg-type]
+    model, tokenizer = load_base(SMOLLM2, config)
+    encoder, salience = SentenceEncoder.load(minilm_folder()), TrainedSalience.load()
+    window = window_of(model.base.config)
+    return model, CausalPreparation(tokenizer, config, encoder, salience, window=window, end=model.end)
+
+
+def documents(options: argparse.Namespace, preparation: CausalPreparation) -> list[DocumentInputs]:
+    """Evenly spread documents as inputs, kept in the cache."""
+    examples = evenly(options.data, "validation", options.documents, options.longest, one_each=False)
+    return list(Prepared(examples, preparation, cache_folder() / "prepared"))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def cache(options: argparse.Namespace) -> bool:
+    """An epoch whose trunk comes from the disk, against one that computes it, with the optimizer's step in both."""
+    model, preparation = made("attentive", memory_size=options.memory_size)
+    some = documents(options, preparation)
+    weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=1e-5)
+
+    def epoch(trunk: Callable[[Sequence[int], Sequence[int]], torch.Tensor]) -> None:
+        for document in some:
+            train(model, [document], torch.Tensor.backward, trunk=trunk)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    with TemporaryDirectory() as folder:
+        kept = TrunkCache(model, Path(folder))
+        first = seconds(lambda: epoch(kept))
+        ratios = []
+        for _ in range(options.rounds):
+            without, with_cache = seconds(lambda: epoch(partial(run_trunk, model))), seconds(lambda: epoch(kept))
+            print(
+                f"without {without:.1f} s, from the cache {with_cache:.1f} s; the first epoch, filling it, {first:.1f} s"
+            )
+            ratios.append(without / with_cache)
+    return report("an epoch from the cache, times as fast as without", statistics.median(ratios), 5, at_most=False)
+
+
+def fixed_parts(inputs: DocumentInputs) -> Iterator[Prompt]:
+    """Prompts whose answers all have the same length."""
+    return (replace(prompt, limit=TARGET) for prompt in prompts_of(inputs))
+
+
+def chat_with(memory: str, options: argparse.Namespace) -> tuple[ChatModel, CausalPreparation]:
+    """A model with a fresh adapter that never ends by itself."""
+    model, preparation = made(memory, memory_size=options.memory_size)
+    model.merge()
+    chat = ChatModel(model.base, preparation.tokenizer, SMOLLM2, memory=model)
+    chat._ends = lambda: []  # type: ignore[method-assign]
+    return chat, preparation
+
+
+def generation(options: argparse.Namespace) -> bool:
+    """Attentive memory against Se3, several documents side by side."""
+    se3, preparation = chat_with("none", options)
+    attentive, _ = chat_with("attentive", options)
+    some = documents(options, preparation)
+
+    def write(chat: ChatModel) -> None:
+        for _ in chat.follow(map(fixed_parts, some), options.side_by_side):
+            pass
+
+    ratios = []
+    for number in range(options.rounds + 1):
+        plain, with_memory = (seconds(partial(write, chat)) for chat in (se3, attentive))
+        print(f"Se3 {plain:.1f} s, attentive {with_memory:.1f} s{' (warm-up)' if not number else ''}")
+        ratios += [with_memory / plain] if number else []
+    return report("time of generation, attentive against Se3", statistics.median(ratios), 1.2)
+
+
+def side_by_side(options: argparse.Namespace) -> bool:
+    """Several documents at a time against one after the other, with attentive memory."""
+    chat, preparation = chat_with("attentive", options)
+    some = documents(options, preparation)
+
+    def write(count: int) -> None:
+        for _ in chat.follow(map(fixed_parts, some), count):
+            pass
+
+    alone, together = seconds(partial(write, 1)), seconds(partial(write, options.side_by_side))
+    print(f"one by one {alone:.1f} s, {options.side_by_side} side by side {together:.1f} s")
+    return report("several documents side by side, times as fast as one by one", alone / together, 3, at_most=False)
+
+
+def positions(options: argparse.Namespace) -> bool:
+    """The targets' negative log-likelihood by the number of the segment, of several adapters."""
+    lines: dict[str, dict[int, float]] = {}
+    for folder in options.adapters:
+        config = read_config(folder)
+        model, tokenizer = load_base(config.base, config)
+        model.load_adapter(folder)
+        model.eval()
+        encoder, salience = SentenceEncoder.load(minilm_folder()), TrainedSalience.load()
+        window = window_of(model.base.config)
+        preparation = CausalPreparation(tokenizer, config, encoder, salience, window=window, end=model.end)
+        sums: dict[int, list[float]] = {}
+
+        def told(_: DocumentInputs, number: int, loss: float, tokens: int, sums: dict[int, list[float]] = sums) -> None:
+            sums.setdefault(min(number, POSITIONS), []).extend((loss, tokens))
+
+        with torch.no_grad():
+            for document in documents(options, preparation):
+                trunk = TrunkCache(model, cache_folder() / "trunk")
+                train(model, [document], lambda loss: None, trunk=trunk, told=told)
+        lines[Path(folder).name] = {at: sum(of[::2]) / sum(of[1::2]) for at, of in sorted(sums.items())}
+        total = sum(sum(of[::2]) for of in sums.values()) / sum(sum(of[1::2]) for of in sums.values())
+        by_number = ", ".join(f"{at}: {value:.3f}" for at, value in lines[Path(folder).name].items())
+        print(f"{Path(folder).name}: {total:.4f}; by segment {by_number}", flush=True)
+    if options.plot:
+        options.plot.write_text(drawing(lines), encoding="utf-8")
+        options.plot.with_suffix(".json").write_text(json.dumps(lines, indent=1), encoding="utf-8")
+    return True
+
+
+def drawing(lines: dict[str, dict[int, float]]) -> str:
+    """One line a system, as SVG."""
+    colours = ("#555555", "#1f6feb", "#c2410c", "#15803d", "#9333ea")
+    values = [value for line in lines.values() for value in line.values()]
+    low, high = min(values), max(values)
+    span = high - low or 1.0
+    last = max(at for line in lines.values() for at in line) or 1
+
+    def x(at: int) -> float:
+        return 60 + 480 * at / last
+
+    def y(value: float) -> float:
+        return 30 + 240 * (high - value) / span
+
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 700 330" font-family="sans-serif" font-size="12">',
+        '<rect width="700" height="330" fill="white"/>',
+        '<text x="60" y="18">negative log-likelihood of a target token</text>',
+        '<text x="300" y="318" text-anchor="middle">number of the segment</text>',
+    ]
+    for step in range(5):
+        value = low + span * step / 4
+        parts.append(f'<line x1="60" x2="540" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#dddddd"/>')
+        parts.append(f'<text x="54" y="{y(value) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
+    for at in range(last + 1):
+        label = f"{at}+" if at == POSITIONS else str(at)
+        parts.append(f'<text x="{x(at):.1f}" y="292" text-anchor="middle">{label}</text>')
+    for number, (name, line) in enumerate(lines.items()):
+        colour = colours[number % len(colours)]
+        points = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in line.items())
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts.append(f'<rect x="560" y="{40 + 22 * number}" width="12" height="12" fill="{colour}"/>')
+        parts.append(f'<text x="578" y="{51 + 22 * number}">{name}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def main() -> int:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--documents", type=int, default=8)
+    parser.add_argument("--longest", type=int, default=4_000, help="words of the longest document (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--side-by-side", type=int, default=8)
+    parser.add_argument("--memory-size", type=int, default=64)
+    what = parser.add_subparsers(required=True)
+    for name, run in (("cache", cache), ("generation", generation), ("side-by-side", side_by_side)):
+        what.add_parser(name).set_defaults(run=run)
+    trained = what.add_parser("positions")
+    trained.add_argument("adapters", nargs="+")
+    trained.add_argument("--plot", type=Path)
+    trained.set_defaults(run=positions)
+    options = parser.parse_args()
+    torch.set_flush_denormal(True)
+    return 0 if options.run(options) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
