@@ -87,9 +87,7 @@ def cache(options: argparse.Namespace) -> bool:
         ratios = []
         for _ in range(options.rounds):
             without, with_cache = seconds(lambda: epoch(partial(run_trunk, model))), seconds(lambda: epoch(kept))
-            print(
-                f"without {without:.1f} s, from the cache {with_cache:.1f} s; the first epoch, filling it, {first:.1f} s"
-            )
+            print(f"without {without:.1f} s, from the cache {with_cache:.1f} s, filling it {first:.1f} s")
             ratios.append(without / with_cache)
     return report("an epoch from the cache, times as fast as without", statistics.median(ratios), 5, at_most=False)
 

@@ -2,6 +2,10 @@
 
     python -m benchmarks.quality --data govreport/ --out FOLDER [--documents 50] [--longest 4000]
     python -m benchmarks.quality --data qmsum/ --split test --one-each --out FOLDER
+    python -m benchmarks.quality --data govreport/ --out FOLDER --documents 100 --systems --adapters se3/ attentive/
+
+Adapters that `awesum train` made write as much as they have learned to, several documents side by side; `zero-shot` is
+the embedded model with the same prompts and no adapter.
 
 The documents are taken evenly from the split; with a query, every system gets it. FOLDER has `references.jsonl` and a
 file for each system, to which every summary is added as soon as it is written: interrupted, it goes on from there. The
@@ -14,19 +18,26 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
 
 from awesum import Document, Settings, Summarizer
 from awesum.datasets import Example, load
 from awesum.length import count_words
-from awesum.models.causal import Prompt
+from awesum.models.adapter import AdapterConfig
+from awesum.models.causal import Prompt, load_base
 from awesum.prompting import enough_words, tidy
+from awesum.recurrent import CausalRecurrentRun, finish_together
 from awesum.salience.centrality import Centrality
 from awesum.salience.text import augment
+from awesum.settings import SMOLLM2
 from awesum.summarizer import INPUT, SIDE_BY_SIDE
+
+ZERO_SHOT = "zero-shot"
 
 
 def evenly(data: Path, split: str, number: int, longest: int, one_each: bool) -> list[Example]:
@@ -123,6 +134,35 @@ def write(name: str, system: Callable[[Example, int], str], chosen: list[Example
     return path
 
 
+def write_trained(folder: str, chosen: list[Example], out: Path) -> Path:
+    """The summaries of an adapter, those of an earlier run included."""
+    path = out / f"{Path(folder).name}.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    done = {json.loads(line)["id"] for line in lines}
+    todo = [example for example in chosen if example.id not in done]
+    with TemporaryDirectory() as aside:
+        if folder == ZERO_SHOT:
+            model, _ = load_base(SMOLLM2, AdapterConfig(base=SMOLLM2, memory="none", update="none"))
+            model.save_pretrained(aside)
+            folder = aside
+        summarizer = Summarizer(folder)
+        started = time.perf_counter()
+        runs = (summarizer.start(Document(example.document), Settings(query=example.query)) for example in todo)
+        together = finish_together(summarizer.chat, cast("Iterator[CausalRecurrentRun]", runs), SIDE_BY_SIDE)
+        for number, (example, summary) in enumerate(zip(todo, together, strict=True), 1):
+            seconds = round((time.perf_counter() - started) / number, 1)  # of all so far: they are written together
+            row = {
+                "id": example.id,
+                "summary": summary.text,
+                "seconds": seconds,
+                "peak": summary.figures.peak_memory_bytes,
+            }
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"{path.stem}: {number} of {len(todo)}, {seconds} s each", file=sys.stderr, flush=True)
+    return path
+
+
 def main() -> int:
     """Write what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -133,7 +173,8 @@ def main() -> int:
     parser.add_argument("--longest", type=int, default=4_000, help="words of the longest document (%(default)s)")
     parser.add_argument("--one-each", action="store_true", help="only the first of the rows with the same document")
     names = ["se3", "lead", "unsupervised", "extract", "awesum", "truncated"]
-    parser.add_argument("--systems", nargs="+", choices=names, default=names)
+    parser.add_argument("--systems", nargs="*", choices=names, default=names)
+    parser.add_argument("--adapters", nargs="+", default=[], metavar="FOLDER", help=f"or {ZERO_SHOT}")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     chosen = evenly(options.data, options.split, options.documents, options.longest, options.one_each)
@@ -142,6 +183,8 @@ def main() -> int:
     systems = Systems()
     for name in options.systems:
         write(name, getattr(systems, name), chosen, options.out)
+    for folder in options.adapters:
+        write_trained(folder, chosen, options.out)
     return 0
 
 

@@ -30,6 +30,7 @@ from torch.nn.utils import parametrize
 from awesum.errors import AwesumError
 from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
 from awesum.memory.attention import split
+from awesum.models.attention import GROUPED
 from awesum.models.awesome import memory_layers
 from awesum.settings import ADAPTER
 
@@ -42,6 +43,7 @@ CHOICES = {
     "salient": ("none", "text"),
     "update": ("none", "low-rank", "full"),
 }
+NOT_FOR = "memory is not for a {}: give a model that is built like Llama, Qwen, Mistral or Gemma"
 KINDS = ("source", "summary")
 """The memories of a layer: written from the segments' tokens, and from the summary's."""
 
@@ -153,10 +155,7 @@ class RememberingLayer(nn.Module):
             if not hasattr(layer, name)
         ]
         if missing:
-            raise AwesumError(
-                f"a layer of this model ({type(layer).__name__}) has no {missing[0]}: memory is for models that are "
-                "built like Llama, Qwen, Mistral or Gemma"
-            )
+            raise AwesumError(NOT_FOR.format(type(layer).__name__))
         self.answering = layer if config.update == "none" else deepcopy(layer)
         if config.update != "none":
             self._update(config)
@@ -273,9 +272,14 @@ class AwesomeCausal(nn.Module):
         super().__init__()
         text = base.config.get_text_config()
         self.base, self.adapter = base, config  # not `config`: the library's Trainer would write into that
-        layers = base.get_decoder().layers
+        layers = getattr(base.get_decoder(), "layers", None)
+        if layers is None:
+            raise AwesumError(NOT_FOR.format(type(base).__name__))
         self.layers = memory_layers(config.memory_layers, len(layers))
         """The numbers of those that remember, and change."""
+        if not base._supports_attention_backend:
+            raise AwesumError(NOT_FOR.format(type(base).__name__))
+        base.set_attn_implementation(GROUPED)
         for parameter in base.parameters():
             parameter.requires_grad_(False)
         for index, layer in enumerate(layers):
@@ -283,6 +287,18 @@ class AwesomeCausal(nn.Module):
                 layer, index, self.layers, config, text.num_attention_heads, text.hidden_size
             )
         self.to(device=base.device)
+        self._check()
+
+    @torch.no_grad()
+    def _check(self) -> None:
+        """Whether the layers in their parts are the layers as a whole: some have the same parts and other sums."""
+        ids = torch.tensor([[0, 1]], device=self.device)
+        whole, parts = (
+            self.base.get_decoder()(input_ids=ids, use_cache=False, **options).last_hidden_state
+            for options in ({}, {"passage": Passage(answering=True)})
+        )
+        if not torch.allclose(whole, parts, rtol=1e-2, atol=1e-2):
+            raise AwesumError(NOT_FOR.format(type(self.base).__name__))
 
     @property
     def first(self) -> int:
@@ -333,16 +349,27 @@ class AwesomeCausal(nn.Module):
         cap = getattr(self.base.config.get_text_config(), "final_logit_softcapping", None)
         return torch.tanh(scores / cap) * cap if cap else scores
 
+    @property
+    def plain_head(self) -> torch.Tensor | None:
+        """The matrix that `logits` multiplies with, where that is all it does."""
+        head = self.base.get_output_embeddings()
+        cap = getattr(self.base.config.get_text_config(), "final_logit_softcapping", None)
+        return None if cap or getattr(head, "bias", None) is not None else head.weight
+
     def fingerprint(self) -> str:
-        """Of everything that the trunk's output depends on."""
-        digest = sha256()
+        """Of everything that the trunk's output depends on but the number format, which is this machine's choice."""
+        known = self.base.config.get_text_config().to_dict()
+        for name in ("_name_or_path", "transformers_version", "architectures", "dtype"):
+            known.pop(name, None)
+        digest = sha256(json.dumps(known, sort_keys=True, default=str).encode())
         decoder = self.base.get_decoder()
         for name, parameter in decoder.named_parameters():
             place = name.split(".")
             if (place[0] == "layers" and int(place[1]) >= self.first) or place[0] == "norm":
                 continue
             digest.update(name.replace(".prompted.", ".").encode())
-            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            rounded = parameter.detach().to("cpu", torch.bfloat16).contiguous()
+            digest.update(rounded.view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
     def new_weights(self) -> dict[str, torch.Tensor]:
@@ -388,6 +415,7 @@ class AwesomeCausal(nn.Module):
             for name, tensor in saved.items():
                 if tensor.shape != wanted[name].shape:
                     raise AwesumError(f"{path} does not fit its {ADAPTER} ({name}): copy or train it again")
+            for name, tensor in saved.items():
                 wanted[name].copy_(tensor)
 
     def merge(self) -> None:
@@ -500,10 +528,7 @@ def read_config(folder: str | Path) -> AdapterConfig:
     """The configuration of an adapter."""
     path = Path(folder) / ADAPTER
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return AdapterConfig(
-            **{name: values[name] for name in values if name in {f.name for f in fields(AdapterConfig)}}
-        )
+        return AdapterConfig(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise AwesumError(f"cannot read {path} ({error}): copy or train the adapter again") from error
 

@@ -13,18 +13,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, DynamicCache
+from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from awesum.errors import AwesumError
-from awesum.memory import Source
 from awesum.models.adapter import (
     AdapterConfig,
     AwesomeCausal,
@@ -36,6 +32,7 @@ from awesum.models.adapter import (
     is_adapter,
     read_config,
 )
+from awesum.models.attention import GROUPED
 from awesum.models.chat import Chat
 from awesum.models.loading import choose_device, load_tokenizer, loading, window_of
 from awesum.models.masks import layer_kinds, visible
@@ -83,38 +80,6 @@ class Answer:
     """Whether the model ended it, and not its limit or that it said enough."""
 
 
-def grouped_attention(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    further: Source | None = None,
-    **kwargs: Any,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The library's SDPA attention, without copying keys and values once a query head while decoding.
-
-    The heads of a group share their keys and values. They can stand in for more query positions of one head, which is
-    the same sum and moves a third of the memory (for SmolLM2's groups of three). Reading a prompt is left to the
-    library: it has no mask but the order of the tokens, which is lost when heads become positions.
-
-    `further` are keys and values of a memory, which every query sees.
-    """
-    if further is not None:
-        key, value, attention_mask = _with_memory(query, key, value, attention_mask, further)
-    batch, heads, length, _ = query.shape
-    groups = key.shape[1]
-    is_foldable = length == 1 if attention_mask is None else attention_mask.shape[1:3] == (1, length)
-    is_plain = kwargs.get("position_bias") is None and kwargs.get("softcap") is None
-    if heads == groups or not (is_foldable and is_plain):
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
-    folded = query.reshape(batch, groups, heads // groups * length, -1)
-    mask = None if attention_mask is None else attention_mask.repeat(1, 1, heads // groups, 1)
-    output = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scaling)
-    return output.reshape(batch, heads, length, -1).transpose(1, 2), None
-
-
 def _pretrained(name: str, folder: Path | None) -> tuple[PreTrainedModel, str]:
     """A causal model on the device and in the number format that this machine is fast with, and the reason for it."""
     device, dtype, reason = choose_device()
@@ -130,30 +95,7 @@ def load_base(name: str, config: AdapterConfig) -> tuple[AwesomeCausal, PreTrain
     """The model that an adapter is for, with a fresh one around its last layers, and its tokenizer."""
     folder = smollm2_folder() if name == SMOLLM2 else None
     model, _ = _pretrained(name, folder)
-    model.set_attn_implementation("awesum_grouped")
     return AwesomeCausal(model, config), load_tokenizer(name, folder)
-
-
-def _with_memory(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, further: Source
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Keys, values and mask with those of a memory before them."""
-    rows, _, length, _ = query.shape
-    if mask is None:
-        mask = torch.ones(length, key.shape[2], dtype=torch.bool, device=key.device).tril(key.shape[2] - length)
-    elif mask.dtype != torch.bool:
-        mask = mask == 0
-    mask = mask.expand(rows, 1, length, key.shape[2])
-    there = mask.new_ones(rows, further.keys.shape[2]) if further.mask is None else further.mask
-    return (
-        torch.cat([further.keys, key], 2),
-        torch.cat([further.values, value], 2),
-        torch.cat([there[:, None, None, :].expand(-1, -1, length, -1), mask], -1),
-    )
-
-
-AttentionInterface.register("awesum_grouped", grouped_attention)
-AttentionMaskInterface.register("awesum_grouped", sdpa_mask)
 
 
 class ChatModel:
@@ -176,7 +118,7 @@ class ChatModel:
         """Why it runs on this device in this number format."""
         self.window = window_of(model.config)
         if model.config._attn_implementation == "sdpa" and model._supports_attention_backend:
-            model.set_attn_implementation("awesum_grouped")
+            model.set_attn_implementation(GROUPED)
         self._kinds = layer_kinds(model.config.get_text_config())
         self.chat = Chat(tokenizer)
 
@@ -198,6 +140,7 @@ class ChatModel:
         model, tokenizer = load_base(config.base, config)
         model.load_adapter(name)
         model.merge()
+        model.to(model.base.dtype)
         return cls(model.base, tokenizer, name, choose_device()[2], model)
 
     def prompt(self, text: str) -> list[int]:
@@ -251,9 +194,9 @@ class ChatModel:
         coming = enumerate(documents)
         rows: list[_Row] = []
         while True:
-            for number, document in islice(coming, side_by_side - len(rows)):
-                prompts = iter(document)
-                yield from self._begin(number, -1, prompts, None, len(rows), rows, slots, remembered)
+            while len(rows) < side_by_side and (following := next(coming, None)):
+                number, document = following
+                yield from self._begin(number, -1, iter(document), None, len(rows), rows, slots, remembered)
             if not rows:
                 return
             self._step(slots, rows, rules, remembered)
@@ -325,7 +268,9 @@ class ChatModel:
         written = Passage(answering=True, memory=recalled)
         ids = torch.tensor([[prompt.tokens[-1], *known]], device=self.model.device)
         self.model.base_model(input_ids=ids, past_key_values=cache, use_cache=True, passage=written)
-        return after(recalled, read.written, prompt.segment, written.written, 1 + len(known))
+        # The last token of an answer that ended at its limit was not looked at.
+        answered = len(known) + (len(known) < prompt.limit)
+        return after(recalled, read.written, prompt.segment, written.written, answered)
 
     def _with(self, passage: Passage) -> dict[str, Passage]:
         """What only a model with an adapter takes."""
@@ -380,7 +325,7 @@ class ChatModel:
         """
         config = self.model.config.get_text_config()
         return (
-            config._attn_implementation == "awesum_grouped"
+            config._attn_implementation == GROUPED
             and not self.model._is_stateful
             and self._kinds <= {"full_attention", "sliding_attention"}
             and not getattr(config, "num_kv_shared_layers", None)
@@ -437,6 +382,8 @@ class _Slots(Cache):
         self.count = count
         self.length = 0
         """Positions of each slot."""
+        self.used = 0
+        """Slots that a row has been in."""
         self.positions = torch.empty(0)
         """Where the next keys and values go, a list for each row."""
         self.end = 0
@@ -448,25 +395,26 @@ class _Slots(Cache):
         if not self.layers:
             self.layers = [DynamicLayer() for _ in alone.layers]
         if end > self.length:
-            self._grow(slot, alone, -(-end // GRAIN) * GRAIN)
+            self._grow(alone, -(-end // GRAIN) * GRAIN)
+        self.used = max(self.used, slot + 1)
         for layer, its in zip(self.layers, alone.layers, strict=True):
             for held, new in ((layer.keys, its.keys), (layer.values, its.values)):
                 held[slot, :, : new.shape[2]] = new[0]
                 held[slot, :, new.shape[2] :] = 0  # what was there by chance could be no number, which no mask hides
 
-    def _grow(self, used: int, like: DynamicCache, length: int) -> None:
-        """Longer slots; what the `used` ones hold is moved tensor by tensor, so that little is there twice."""
+    def _grow(self, like: DynamicCache, length: int) -> None:
+        """Longer slots; what the used ones hold is moved tensor by tensor, so that little is there twice."""
         for layer, its in zip(self.layers, like.layers, strict=True):
-            layer.keys = self._longer(layer.keys, used, its.keys, length)
-            layer.values = self._longer(layer.values, used, its.values, length)
+            layer.keys = self._longer(layer.keys, its.keys, length)
+            layer.values = self._longer(layer.values, its.values, length)
             layer.is_initialized = True
         self.length = length
 
-    def _longer(self, old: torch.Tensor | None, used: int, like: torch.Tensor, length: int) -> torch.Tensor:
+    def _longer(self, old: torch.Tensor | None, like: torch.Tensor, length: int) -> torch.Tensor:
         new = like.new_empty(self.count, like.shape[1], length, like.shape[3])
         if old is not None:
-            new[:used, :, : self.length] = old[:used]
-            new[:used, :, self.length :] = 0
+            new[: self.used, :, : self.length] = old[: self.used]
+            new[: self.used, :, self.length :] = 0
         return new
 
     @torch.inference_mode()

@@ -67,6 +67,8 @@ def train(
         _set_generation(model, settings)
         options, kind = {}, Preparation
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not weights:
+        raise AwesumError("there is nothing to train: give the adapter a --memory, or its layers an --update")
     say(
         f"{sum(parameter.numel() for parameter in model.parameters()) / 1e6:,.1f}M parameters, "
         f"{sum(parameter.numel() for parameter in weights) / 1e6:,.1f}M of them trained, "

@@ -46,7 +46,8 @@ class TrunkCache:
 
     def __init__(self, model: AwesomeCausal, folder: Path) -> None:
         self.model = model
-        self.folder = folder / f"{model.fingerprint()[:16]}-{model.first}"
+        form = str(model.base.dtype).removeprefix("torch.")
+        self.folder = folder / f"{model.fingerprint()[:16]}-{model.first}-{form}"
 
     def __call__(self, segment: Sequence[int], behind: Sequence[int]) -> torch.Tensor:
         """The output of a segment's tokens and of those behind them, (N, d)."""
@@ -141,7 +142,7 @@ def plan(
     first, further = missing * reading, segments * learning
     free = shutil.disk_usage(existing(cache.folder)).free
     say(
-        f"the trunk (layers 0 to {cache.model.first - 1}) reads {tokens:,} tokens once, {tokens - missing:,} of them "
+        f"the trunk (the first {cache.model.first} layers) reads {tokens:,} tokens once, {tokens - missing:,} of them "
         f"are there: about {duration(first)}; then about {duration(further)} an epoch, {epochs:g} of them: "
         f"about {duration(first + epochs * further)} in all"
     )

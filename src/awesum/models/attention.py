@@ -1,0 +1,91 @@
+"""The attention of causal models: the library's, with groups of heads folded, and with a memory to look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+from awesum.memory import Source
+
+GROUPED = "awesum_grouped"
+"""The name under which the library knows it."""
+
+
+def grouped_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    further: Source | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The library's SDPA attention, without copying keys and values once a query head while decoding.
+
+    The heads of a group share their keys and values. They can stand in for more query positions of one head, which is
+    the same sum and moves a third of the memory (for SmolLM2's groups of three). Reading a prompt is left to the
+    library: it has no mask but the order of the tokens, which is lost when heads become positions.
+
+    `further` are keys and values of a memory, which every query sees.
+    """
+    if further is not None:
+        key, value, attention_mask = _with_memory(query, key, value, attention_mask, further)
+    if kwargs.get("softcap") is not None:
+        return _capped(query, key, value, attention_mask, scaling, kwargs["softcap"]), None
+    batch, heads, length, _ = query.shape
+    groups = key.shape[1]
+    is_foldable = length == 1 if attention_mask is None else attention_mask.shape[1:3] == (1, length)
+    is_plain = kwargs.get("position_bias") is None
+    if heads == groups or not (is_foldable and is_plain):
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+    folded = query.reshape(batch, groups, heads // groups * length, -1)
+    mask = None if attention_mask is None else attention_mask.repeat(1, 1, heads // groups, 1)
+    output = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scaling)
+    return output.reshape(batch, heads, length, -1).transpose(1, 2), None
+
+
+def _capped(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scaling: float | None,
+    cap: float,
+) -> torch.Tensor:
+    """Attention whose scores are capped, as in Gemma 2; written out, because the fast one cannot do that."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    scores = torch.tanh(scores / cap) * cap
+    if mask is None:
+        mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=key.device).tril(key.shape[2] - query.shape[2])
+    lowest = torch.finfo(scores.dtype).min  # not infinite: a query of padding sees nothing at all
+    scores = scores.masked_fill(~mask, lowest) if mask.dtype == torch.bool else scores + mask
+    return (scores.float().softmax(-1).to(value.dtype) @ value).transpose(1, 2)
+
+
+def _with_memory(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, further: Source
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Keys, values and mask with those of a memory before them."""
+    rows, _, length, _ = query.shape
+    if mask is None:
+        mask = torch.ones(length, key.shape[2], dtype=torch.bool, device=key.device).tril(key.shape[2] - length)
+    elif mask.dtype != torch.bool:
+        mask = mask == 0
+    mask = mask.expand(rows, 1, length, key.shape[2])
+    there = mask.new_ones(rows, further.keys.shape[2]) if further.mask is None else further.mask
+    return (
+        torch.cat([further.keys, key], 2),
+        torch.cat([further.values, value], 2),
+        torch.cat([there[:, None, None, :].expand(-1, -1, length, -1), mask], -1),
+    )
+
+
+AttentionInterface.register(GROUPED, grouped_attention)
+AttentionMaskInterface.register(GROUPED, sdpa_mask)

@@ -1,0 +1,373 @@
+"""The loop from segment to segment with a causal model teaches what the slow one teaches, and holds no more for many
+segments than for few."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from awesum.models.adapter import AwesomeCausal, States
+from awesum.recurrence import DocumentInputs
+from awesum.recurrence.causal import Step, answer, train
+from awesum.training.trunk import run_trunk
+from tests.models.test_adapter import END, adapted, document, plain_losses, pretrained, step_of
+from tests.reference.adapter import Document
+
+MEMORIES = ["none", "attentive", "compressive"]
+
+
+def documents(empty: tuple[int, ...] = ()) -> list[DocumentInputs]:
+    """The longest is not the first, and one has a single segment."""
+    return [document(2, 1), document(4, 2, empty), document(1, 3), document(3, 4)]
+
+
+def learn(
+    model: AwesomeCausal, batch: list[DocumentInputs], **options: Any
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    model.zero_grad()
+    loss = train(model, batch, lambda loss: loss.backward(), trunk=partial(run_trunk, model), **options)
+    return loss, gradients(model)
+
+
+def gradients(model: AwesomeCausal) -> dict[str, torch.Tensor]:
+    """Of every new weight; one that was not used has none, which is zero."""
+    return {
+        name: torch.zeros_like(weight) if weight.grad is None else weight.grad.clone()
+        for name, weight in model.new_weights().items()
+        if weight.requires_grad
+    }
+
+
+def slow_loss(
+    model: AwesomeCausal, each: DocumentInputs, empty_targets: bool = True, label_smoothing: float = 0.0
+) -> torch.Tensor:
+    """One document, and one loss over all of its segments: every graph is kept."""
+    states: States = model.start(1)
+    found = []
+    for number in range(len(each.segments)):
+        losses, states = answer(model, states, step_of(model, [each], number), label_smoothing)
+        if empty_targets or len(each.targets[number]) > 1:
+            found.append(losses.flatten())
+    return torch.cat(found).mean() if found else torch.zeros(())
+
+
+def slow(model: AwesomeCausal, batch: list[DocumentInputs], **options: Any) -> tuple[Any, dict[str, torch.Tensor]]:
+    model.zero_grad()
+    loss = torch.stack([slow_loss(model, each, **options) for each in batch]).mean()
+    loss.backward()
+    return loss.detach(), gradients(model)
+
+
+def same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], tolerance: float = 1e-4) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, gradient in theirs.items():
+        scale = max(float(gradient.abs().max()), 1e-3)
+        torch.testing.assert_close(
+            ours[name], gradient, rtol=0, atol=tolerance * scale, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+@pytest.mark.parametrize("update", ["low-rank", "full"])
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_batched_documents_are_the_mean_of_each_alone(memory: str, update: str) -> None:
+    model = adapted(pretrained(), trained=True, memory=memory, update=update)
+    loss, ours = learn(model, documents())
+    expected, theirs = slow(model, documents())
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+    same(ours, theirs)
+    for name, gradient in ours.items():  # nothing is compared that is zero on both sides
+        assert gradient.abs().max() > 1e-7, name
+    alone = [learn(model, [each])[0] for each in documents()]
+    torch.testing.assert_close(loss, torch.stack(alone).mean(), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma3"])
+def test_without_memory_the_loss_is_that_of_the_library_s_model(family: str) -> None:
+    base = pretrained(family)
+    plain = deepcopy(base)
+    loss, _ = learn(adapted(base, memory="none"), documents())
+    each = [
+        torch.cat([plain_losses(plain, text, number) for number in range(len(text.segments))]).mean()
+        for text in documents()
+    ]
+    torch.testing.assert_close(loss, torch.stack(each).mean(), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_loss_is_that_of_the_equations(memory: str) -> None:
+    model = adapted(pretrained(), trained=True, memory=memory)
+    loss, _ = learn(model, documents())
+    means = []
+    for each in documents():
+        alone = Document(model)
+        losses = [loss for number in range(len(each.segments)) for loss in alone.losses(each, number)]
+        means.append(sum(losses) / len(losses))
+    assert float(loss) == pytest.approx(sum(means) / len(means), rel=1e-4)
+
+
+def test_gradient_is_the_slope_of_the_equations_loss() -> None:
+    """Without memory nothing is cut off, so that a small step along the gradient changes the loss as it says."""
+    model = adapted(pretrained(), trained=True, memory="none")
+    each = document(2, 5)
+    _, slopes = learn(model, [each])
+    size = sum(float(slope.square().sum()) for slope in slopes.values()) ** 0.5
+
+    def loss_at(step: float) -> float:
+        with torch.no_grad():
+            for name, weight in model.new_weights().items():
+                weight += step / size * slopes[name]
+            alone = Document(model)
+            losses = [loss for number in range(2) for loss in alone.losses(each, number)]
+            for name, weight in model.new_weights().items():
+                weight -= step / size * slopes[name]
+        return sum(losses) / len(losses)
+
+    assert (loss_at(0.01) - loss_at(-0.01)) / 0.02 == pytest.approx(size, rel=1e-2)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_empty_targets_carry_no_loss_but_pass_through_memory(memory: str) -> None:
+    model = adapted(pretrained(), trained=True, memory=memory)
+    batch = documents(empty=(0, 2))
+    loss, ours = learn(model, batch, empty_targets=False)
+    expected, theirs = slow(model, batch, empty_targets=False)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+    same(ours, theirs)
+    with_them, _ = learn(model, batch)
+    assert abs(float(with_them - loss)) > 1e-3
+
+
+def test_document_of_empty_targets_only_teaches_nothing() -> None:
+    model = adapted(pretrained(), trained=True)
+    silent = document(3, 5, empty=(0, 1, 2))
+    called: list[torch.Tensor] = []
+    trunk = partial(run_trunk, model)
+    assert train(model, [silent], called.append, trunk=trunk, empty_targets=False) == 0
+    assert not called
+    # Beside another it counts as a document: the mean is over both.
+    alone, _ = learn(model, [document(3, 6)], empty_targets=False)
+    both, _ = learn(model, [silent, document(3, 6)], empty_targets=False)
+    torch.testing.assert_close(both, alone / 2, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("smoothing", [0.1, 0.4])
+def test_label_smoothing_is_torch_s(smoothing: float) -> None:
+    base = pretrained()
+    plain = deepcopy(base)
+    model = adapted(base, memory="none")
+    batch = [document(1, 3)]
+    loss, ours = learn(model, batch, label_smoothing=smoothing)
+    expected, theirs = slow(model, batch, label_smoothing=smoothing)
+    same(ours, theirs)
+    target = torch.tensor(batch[0].targets[0])
+    ids = torch.tensor([[*batch[0].segments[0], *batch[0].requests[0], *batch[0].targets[0]]])
+    with torch.no_grad():
+        logits = plain(ids).logits[0, -len(target) - 1 : -1]
+    by_torch = torch.nn.functional.cross_entropy(logits, target, label_smoothing=smoothing)
+    torch.testing.assert_close(loss, by_torch, rtol=1e-4, atol=0)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+    assert abs(float(loss - learn(model, batch)[0])) > 1e-3
+
+
+def test_losses_are_told_segment_by_segment() -> None:
+    model = adapted(pretrained(), trained=True)
+    batch = documents(empty=(0,))
+    told: dict[tuple[str, int], tuple[float, int]] = {}
+
+    def note(each: DocumentInputs, number: int, loss: float, tokens: int) -> None:
+        assert (each.name, number) not in told
+        told[each.name, number] = (loss, tokens)
+
+    loss, _ = learn(model, batch, told=note)
+    assert told.keys() == {(each.name, number) for each in batch for number in range(len(each.segments))}
+    means = []
+    for each in batch:
+        of = [told[each.name, number] for number in range(len(each.segments))]
+        assert [tokens for _, tokens in of] == [len(target) for target in each.targets]
+        means.append(sum(loss for loss, _ in of) / sum(tokens for _, tokens in of))
+    assert float(loss) == pytest.approx(sum(means) / 4, rel=1e-5)
+    # Those that carry no loss are told as well.
+    again = dict(told)
+    told.clear()
+    learn(model, batch, told=note, empty_targets=False)
+    assert told.keys() == again.keys()
+    for place, (loss, tokens) in again.items():
+        assert told[place] == (pytest.approx(loss, rel=1e-4), tokens)
+
+
+def test_measuring_learns_nothing_and_gives_the_same_loss() -> None:
+    model = adapted(pretrained(), trained=True)
+    loss, _ = learn(model, documents())
+    model.zero_grad()
+    with torch.no_grad():
+        measured = train(model, documents(), lambda loss: None, trunk=partial(run_trunk, model))
+    torch.testing.assert_close(measured, loss, rtol=1e-6, atol=0)
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def test_memory_that_is_still_empty_is_nothing_to_learn_from() -> None:
+    """Compressive, without an update: in the first segment no weight of the adapter takes part."""
+    model = adapted(pretrained(), memory="compressive", update="none", memory_size=4)
+    loss, found = learn(model, documents())
+    assert loss > 0
+    assert all(gradient.abs().max() > 0 for gradient in found.values())
+    loss, found = learn(model, [document(1, 3)])
+    assert loss > 0
+    assert all(gradient.abs().max() == 0 for gradient in found.values())
+
+
+def test_document_twice_in_a_batch_counts_twice() -> None:
+    model = adapted(pretrained(), trained=True)
+    one, other = document(2, 1), document(3, 2)
+    losses = [learn(model, [each])[0] for each in (one, one, other)]
+    torch.testing.assert_close(learn(model, [one, one, other])[0], torch.stack(losses).mean(), rtol=1e-5, atol=0)
+
+
+def test_trunk_is_asked_for_each_pass_and_nothing_else() -> None:
+    model = adapted(pretrained(), trained=True)
+    asked: list[tuple[list[int], list[int]]] = []
+
+    def trunk(segment: Any, behind: Any) -> torch.Tensor:
+        asked.append((list(segment), list(behind)))
+        return run_trunk(model, segment, behind)
+
+    each = document(3, 2)
+    train(model, [each], lambda loss: loss.backward(), trunk=trunk)
+    assert asked == [
+        (list(each.segments[number]), [*each.requests[number], *each.targets[number]]) for number in range(3)
+    ]
+
+
+def test_request_of_one_token_and_a_segment_without_a_frame() -> None:
+    """The prompt's last token is all that the request is."""
+    model = adapted(pretrained(), trained=True)
+    bare = DocumentInputs("bare", [[5], [6, 7]], [[END], [8, END]], requests=[[9], [9]], special=1)
+    step = Step.of([bare], 0, partial(run_trunk, model), model.device)
+    assert step.prompt.shape[1] == 1
+    loss, _ = learn(model, [bare])
+    alone = Document(model)
+    losses = [*alone.losses(bare, 0), *alone.losses(bare, 1)]
+    assert float(loss) == pytest.approx(sum(losses) / 3, rel=1e-4)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_mixed_precision_teaches_every_weight(memory: str) -> None:
+    """Autocast keeps the weights that it has rounded: those of a pass without gradient must not be used to learn."""
+    model = adapted(pretrained(), trained=True, memory=memory, update="full")
+    batch = documents(empty=(0,))  # and a segment without loss before those with one
+    _, expected = learn(model, batch, empty_targets=False)
+    with torch.autocast("cpu", torch.bfloat16):
+        _, ours = learn(model, batch, empty_targets=False)
+    for name, gradient in expected.items():
+        if gradient.abs().max() > 1e-6:
+            cosine = torch.nn.functional.cosine_similarity(ours[name].flatten(), gradient.flatten(), 0)
+            assert cosine > 0.9, f"{name}: {cosine}"
+
+
+# ----------------------------------------------------------------------------------------------------------- memory
+
+
+@pytest.fixture
+def nothing_older() -> Iterator[None]:
+    """What was there before the test is not looked through: that would take longer than the test."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("nothing_older")
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_memory_does_not_grow_with_the_document(memory: str) -> None:
+    model = adapted(pretrained(), trained=True, memory=memory)
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    class Packed:
+        def __init__(self, tensor: torch.Tensor) -> None:
+            self.tensor = tensor
+
+    def pack(tensor: torch.Tensor) -> Packed:
+        packed = Packed(tensor)
+        alive.add(packed)
+        return packed
+
+    def count() -> int:
+        gc.collect()
+        return len(alive)
+
+    one = document(1, 5)
+    alike = DocumentInputs("alike", one.segments * 7, one.targets * 7, requests=one.requests * 7, frame=2, special=1)
+    held: list[int] = []
+
+    def backward(loss: torch.Tensor) -> None:
+        held.append(count())
+        loss.backward()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed.tensor):
+        train(model, [alike], backward, trunk=partial(run_trunk, model))
+        assert count() == 0  # nothing is left behind
+        assert len(set(held[2:])) == 1
+        losses: list[torch.Tensor] = []
+        kept: list[int] = []
+        train(model, [alike], lambda loss: (losses.append(loss), kept.append(count())), trunk=partial(run_trunk, model))
+    assert kept == sorted(set(kept)), "a consumer that keeps its losses would be seen"
+
+
+# ------------------------------------------------------------------------------------------------- what memory is for
+
+KEYS = list(range(10, 18))
+
+
+def riddles() -> list[DocumentInputs]:
+    """The answer of segment 2 stands in segment 1, and nowhere else: all segments 2 are equal. The first target is
+    empty, so that no loss but that of segment 2 asks for the key."""
+    return [
+        DocumentInputs(
+            f"key {key}", [[1, 5, key, 6], [1, 7, 8]], [[END], [key, END]], requests=[[4], [4]], frame=1, special=1
+        )
+        for key in KEYS
+    ]
+
+
+def solved(memory: str, steps: int) -> int:
+    """Riddles whose answer is more likely than all else together, after some steps of training on all of them."""
+    model = adapted(pretrained(), memory=memory, update="full", memory_size=8)
+    known: dict[tuple[int, ...], torch.Tensor] = {}
+
+    def trunk(segment: Any, behind: Any) -> torch.Tensor:
+        place = (*segment, *behind)
+        if place not in known:
+            known[place] = run_trunk(model, segment, behind)
+        return known[place]
+
+    optimizer = torch.optim.Adam([weight for weight in model.parameters() if weight.requires_grad], lr=3e-3)
+    best = 0
+    for _ in range(steps):
+        optimizer.zero_grad()
+        right: list[bool] = []
+
+        def note(each: DocumentInputs, number: int, loss: float, _: int, right: list[bool] = right) -> None:
+            right += [loss < 0.69] if number else []
+
+        train(model, riddles(), lambda loss: loss.backward(), trunk=trunk, told=note)
+        optimizer.step()
+        best = max(best, sum(right))
+        if best == len(KEYS):
+            break
+    return best
+
+
+@pytest.mark.parametrize("memory", ["attentive", "compressive"])
+def test_answer_that_stands_only_in_segment_1_is_learned(memory: str) -> None:
+    assert solved(memory, 150) == len(KEYS)
+
+
+def test_without_memory_the_answer_cannot_be_known() -> None:
+    assert solved("none", 60) <= 1  # all documents look the same where it matters: one guess fits one of them

@@ -1,0 +1,328 @@
+"""What the trunk gives is kept once and found again; nothing that went wrong on the way is taken for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from awesum.errors import AwesumError
+from awesum.models.adapter import AwesomeCausal
+from awesum.recurrence import DocumentInputs
+from awesum.recurrence.causal import train
+from awesum.training import trunk
+from awesum.training.trunk import TrunkCache, duration, existing, plan, run_trunk
+from tests.models.test_adapter import FAMILIES, adapted, document, pretrained
+
+SEGMENT = [1, 1, 5, 9, 12, 7, 30, 31]
+
+
+@pytest.fixture
+def model() -> AwesomeCausal:
+    return adapted(pretrained(), trained=True)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tokens each look of a trunk was at."""
+    looks: list[int] = []
+    real = AwesomeCausal.trunk
+
+    def counting(self: AwesomeCausal, input_ids: torch.Tensor, *args: Any) -> torch.Tensor:
+        looks.append(input_ids.shape[1])
+        return real(self, input_ids, *args)
+
+    monkeypatch.setattr(AwesomeCausal, "trunk", counting)
+    return looks
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def told_in_one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("layers", [2, 4])
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "gemma2"])
+def test_what_is_kept_is_what_is_computed(family: str, layers: int, tmp_path: Path) -> None:
+    model = adapted(pretrained(family), memory_layers=layers)
+    cache = TrunkCache(model, tmp_path)
+    for behind in ([4, 8, 20, 21, 2], [4, 2]):
+        expected = run_trunk(model, SEGMENT, behind)
+        for _ in range(2):  # computed, and read
+            found = cache(SEGMENT, behind)
+            assert found.dtype == model.base.dtype
+            torch.testing.assert_close(found, expected, rtol=2e-3, atol=1e-4)
+
+
+def test_second_time_nothing_is_computed(model: AwesomeCausal, tmp_path: Path, asked: list[int]) -> None:
+    first = TrunkCache(model, tmp_path)(SEGMENT, [4, 8, 2])
+    assert asked == [8, 3]
+    cache = TrunkCache(model, tmp_path)
+    assert cache.has(SEGMENT, [4, 8, 2])
+    assert torch.equal(cache(SEGMENT, [4, 8, 2]), first)
+    assert asked == [8, 3]
+    assert not cache.has(SEGMENT, [4, 8, 3])
+
+
+def test_several_answers_behind_a_segment_share_its_file(
+    model: AwesomeCausal, tmp_path: Path, asked: list[int]
+) -> None:
+    cache = TrunkCache(model, tmp_path)
+    answers = [[4, 8, 20, 2], [4, 8, 2], [4, 8, 21, 22, 2]]
+    cache.fill(SEGMENT, answers)
+    assert asked == [8, 4, 3, 5]
+    assert len(files(tmp_path)) == 4
+    for behind in answers:
+        torch.testing.assert_close(cache(SEGMENT, behind), run_trunk(model, SEGMENT, behind), rtol=2e-3, atol=1e-4)
+    assert len(files(tmp_path)) == 4
+    assert asked[4:] == [12, 11, 13]  # only what was compared with
+
+
+def test_border_between_segment_and_answer_is_part_of_the_name(model: AwesomeCausal, tmp_path: Path) -> None:
+    cache = TrunkCache(model, tmp_path)
+    cache([1, 5, 6], [7, 8])
+    assert not cache.has([1, 5], [6, 7, 8])
+    assert cache([1, 5], [6, 7, 8]).shape == (5, 32)
+    assert cache([1, 5, 6], [7, 8]).shape == (5, 32)
+
+
+def test_half_precision_is_what_is_kept(model: AwesomeCausal, tmp_path: Path) -> None:
+    cache = TrunkCache(model, tmp_path)
+    cache(SEGMENT, [4, 2])
+    arrays = [np.load(path, allow_pickle=False) for path in files(tmp_path)]
+    assert {array.dtype for array in arrays} == {np.dtype(np.float16)}
+    assert sorted(array.shape for array in arrays) == [(2, 32), (8, 32)]
+    assert cache.bytes_for(10) == sum(array.nbytes for array in arrays)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("kind", ["empty", "truncated", "garbage", "other rows", "pickled", "folder"])
+def test_damaged_file_is_made_again(kind: str, which: int, model: AwesomeCausal, tmp_path: Path) -> None:
+    cache = TrunkCache(model, tmp_path)
+    expected = cache(SEGMENT, [4, 8, 2])
+    path = files(tmp_path)[which]
+    good = path.read_bytes()
+    if kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "truncated":
+        path.write_bytes(good[:-20])
+    elif kind == "garbage":
+        path.write_bytes(os.urandom(len(good)))
+    elif kind == "other rows":
+        with path.open("wb") as file:
+            np.save(file, np.zeros((4, 32), np.float16))
+    elif kind == "pickled":
+        with path.open("wb") as file:
+            np.save(file, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    else:
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(AwesumError) as error:
+            cache(SEGMENT, [4, 8, 2])
+        told_in_one_line(error)
+        return
+    assert torch.equal(cache(SEGMENT, [4, 8, 2]), expected)
+    assert path.read_bytes() == good
+
+
+def test_interrupted_write_leaves_no_wrong_file(
+    model: AwesomeCausal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = TrunkCache(model, tmp_path)
+    save = np.save
+
+    def half(file: Any, *args: Any, **kwargs: Any) -> None:
+        save(file, *args, **kwargs)
+        file.seek(60)
+        file.truncate()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trunk.np, "save", half)
+        with pytest.raises(KeyboardInterrupt):
+            cache(SEGMENT, [4, 2])
+    assert not cache.has(SEGMENT, [4, 2])
+    assert not [path for path in files(tmp_path) if path.suffix == ".npy"]
+    torch.testing.assert_close(cache(SEGMENT, [4, 2]), run_trunk(model, SEGMENT, [4, 2]), rtol=2e-3, atol=1e-4)
+
+
+def test_interruption_between_segment_and_answer(
+    model: AwesomeCausal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = TrunkCache(model, tmp_path)
+    keep, kept = TrunkCache._keep, []
+
+    def once(self: TrunkCache, *args: Any) -> None:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(1)
+        keep(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrunkCache, "_keep", once)
+        with pytest.raises(KeyboardInterrupt):
+            cache(SEGMENT, [4, 2])
+    assert len(files(tmp_path)) == 1
+    assert not cache.has(SEGMENT, [4, 2])
+    assert cache(SEGMENT, [4, 2]).shape == (10, 32)
+
+
+def test_other_weights_have_another_folder(tmp_path: Path) -> None:
+    one = TrunkCache(adapted(pretrained()), tmp_path)
+    assert TrunkCache(adapted(pretrained(), trained=True, memory="none", update="full"), tmp_path).folder == one.folder
+    others = [
+        TrunkCache(adapted(pretrained(seed=1)), tmp_path),
+        TrunkCache(adapted(pretrained(), memory_layers=3), tmp_path),
+    ]
+    assert len({cache.folder for cache in (one, *others)}) == 3
+    one(SEGMENT, [4, 2])
+    for cache in others:
+        assert not cache.has(SEGMENT, [4, 2])
+
+
+@pytest.mark.parametrize("place", ["write", "move", "folder"])
+def test_full_disk_is_told_in_one_line(
+    place: str, model: AwesomeCausal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    cache = TrunkCache(model, tmp_path)
+    with monkeypatch.context() as patch:
+        owner, name = {"write": (trunk.np, "save"), "move": (os, "replace"), "folder": (Path, "mkdir")}[place]
+        patch.setattr(owner, name, full)
+        with pytest.raises(AwesumError, match="No space left on device") as error:
+            cache(SEGMENT, [4, 2])
+    told = told_in_one_line(error)
+    assert str(cache.folder) in told
+    assert "AWESUM_CACHE" in told
+    assert files(tmp_path) == []
+    assert cache(SEGMENT, [4, 2]).shape == (10, 32)
+
+
+@pytest.mark.parametrize("number", [70000.0, float("nan"), float("inf")])
+def test_number_that_half_precision_cannot_hold_is_told(
+    number: float, model: AwesomeCausal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = AwesomeCausal.trunk
+
+    def large(self: AwesomeCausal, *args: Any) -> torch.Tensor:
+        found = real(self, *args).clone()
+        found[0, 1, 3] = number
+        return found
+
+    monkeypatch.setattr(AwesomeCausal, "trunk", large)
+    with pytest.raises(AwesumError, match="train without freeze_trunk") as error:
+        TrunkCache(model, tmp_path)(SEGMENT, [4, 2])
+    told_in_one_line(error)
+    assert files(tmp_path) == []
+
+
+def test_training_with_what_was_kept_is_training(model: AwesomeCausal, tmp_path: Path, asked: list[int]) -> None:
+    batch = [document(3, 1), document(2, 2, empty=(0,))]
+    cache = TrunkCache(model, tmp_path)
+    losses, found = [], []
+    for source in (cache, cache, lambda *each: run_trunk(model, *each)):
+        model.zero_grad()
+        asked.clear()
+        losses.append(train(model, batch, lambda loss: loss.backward(), trunk=source))
+        found.append(
+            {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
+        )
+        assert len(asked) == (10, 0, 5)[len(losses) - 1]
+    assert torch.equal(losses[0], losses[1])
+    torch.testing.assert_close(losses[0], losses[2], rtol=1e-3, atol=0)
+    for name, gradient in found[2].items():
+        scale = float(gradient.abs().max())
+        torch.testing.assert_close(found[0][name], gradient, rtol=0, atol=0.02 * scale + 1e-6)
+
+
+# -------------------------------------------------------------------------------------------------------------- plan
+
+
+def texts() -> list[DocumentInputs]:
+    return [document(3, 1), document(2, 2), document(4, 3)]
+
+
+def tokens_of(documents: list[DocumentInputs]) -> int:
+    return sum(document.tokens for document in documents)
+
+
+def test_plan_says_time_disk_and_memory(model: AwesomeCausal, tmp_path: Path) -> None:
+    said: list[str] = []
+    cache = TrunkCache(model, tmp_path / "not" / "there")
+    measured = [document(2, 9)]
+    plan(cache, texts(), measured, 2.5, said.append)
+    assert len(said) == 2
+    tokens = tokens_of([*texts(), *measured])
+    assert f"the trunk (the first 2 layers) reads {tokens:,} tokens once, 0 of them are there" in said[0]
+    assert "an epoch, 2.5 of them" in said[0]
+    assert said[0].endswith("in all")
+    assert str(cache.folder) in said[1]
+    assert "free" in said[1]
+    assert "memory: about" in said[1]
+    assert all(weight.grad is None for weight in model.parameters()), "the trial leaves no trace"
+    # What the trial has computed is there the next time.
+    plan(cache, texts(), None, 1, said.append)
+    assert " 0 of them are there" not in said[2]
+    for each in texts():
+        for segment, request, target in zip(each.segments, each.requests, each.targets, strict=True):
+            cache(segment, [*request, *target])
+    plan(cache, texts(), None, 1, said.append)
+    there = tokens_of(texts())
+    assert f"reads {there:,} tokens once, {there:,} of them are there: about 0 s" in said[4]
+
+
+def test_plan_changes_no_weight_and_no_chance(model: AwesomeCausal, tmp_path: Path) -> None:
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    chance = torch.random.get_rng_state()
+    plan(TrunkCache(model, tmp_path), texts(), None, 1, lambda note: None)
+    assert torch.equal(torch.random.get_rng_state(), chance)
+    for name, weight in model.named_parameters():
+        assert torch.equal(weight, before[name])
+
+
+def test_plan_refuses_where_there_is_no_room(
+    model: AwesomeCausal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    cache = TrunkCache(model, tmp_path)
+    needed = cache.bytes_for(tokens_of(texts()))
+    said: list[str] = []
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10**9, 10**9, needed - 1))
+    with pytest.raises(AwesumError, match="are needed: make room there") as error:
+        plan(cache, texts(), None, 1, said.append)
+    assert "--documents" in told_in_one_line(error)
+    assert len(said) == 2, "the figures are said before"
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10**9, 10**9, needed))
+    plan(cache, texts(), None, 1, said.append)
+
+
+def test_plan_of_a_model_without_layers_below_its_memory(tmp_path: Path) -> None:
+    said: list[str] = []
+    plan(TrunkCache(adapted(pretrained(), memory_layers=4), tmp_path), texts(), None, 1, said.append)
+    assert "-1" not in said[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "0 s"), (89, "89 s"), (120, "2 min"), (5340, "89 min"), (7200, "2.0 h")]
+)
+def test_durations_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_nearest_folder_that_is_there(tmp_path: Path) -> None:
+    assert existing(tmp_path / "a" / "b") == tmp_path
+    assert existing(tmp_path) == tmp_path
