@@ -192,7 +192,7 @@ def test_target_longer_than_the_window_is_split_and_said(prepare: Prepare) -> No
     for part in sentences:
         assert sum(squeezed(part + "dollars.") in squeezed(text) for text in found) == 1
     assert said
-    assert all("report 7: a target of" in note and "for a window of 96" in note for note in said)
+    assert all("report 7: a target of" in note and "of at most 96 tokens each" in note for note in said)
     split = sum(int(note.split("split into ")[1].split(",")[0]) - 1 for note in said)
     assert len(inputs.segments) == len(preparation.divide(document).segments) + split
 

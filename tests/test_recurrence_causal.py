@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from awesum.models.adapter import AwesomeCausal, States
-from awesum.recurrence import DocumentInputs
+from awesum.recurrence import DocumentInputs, causal
 from awesum.recurrence.causal import Step, answer, train
 from awesum.training.trunk import run_trunk
 from tests.models.test_adapter import END, adapted, document, plain_losses, pretrained, step_of
@@ -371,3 +371,18 @@ def test_answer_that_stands_only_in_segment_1_is_learned(memory: str) -> None:
 
 def test_without_memory_the_answer_cannot_be_known() -> None:
     assert solved("none", 60) <= 1  # all documents look the same where it matters: one guess fits one of them
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("count", [1, 64, 150])
+def test_cross_entropy_and_its_gradient_are_torch_s(count: int, smoothing: float) -> None:
+    torch.manual_seed(count)
+    head, targets, weights = torch.randn(300, 16), torch.randint(0, 300, (count,)), torch.rand(count)
+    ours = torch.randn(count, 16, requires_grad=True)
+    theirs = ours.detach().clone().requires_grad_()
+    found = causal._CrossEntropy.apply(ours, head, targets, smoothing)
+    expected = torch.nn.functional.cross_entropy(theirs @ head.T, targets, reduction="none", label_smoothing=smoothing)
+    torch.testing.assert_close(found, expected)
+    (found * weights).sum().backward()
+    (expected * weights).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)

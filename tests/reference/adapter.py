@@ -138,7 +138,8 @@ class Document:
                     attentive_read(self.w, f"{place}.memory.{kind}", normed, self.memory[layer, kind], self.heads)
                     for kind in KINDS
                 ]
-                hidden = hidden + read[0] + read[1]
+                size = np.sqrt((hidden**2).mean(-1, keepdims=True))
+                hidden = hidden + size * (read[0] + read[1])
                 normed = self._norm(f"{name}.post_attention_layernorm", hidden)
             gate = linear(self.w, f"{name}.mlp.gate_proj", normed)
             inner = gate / (1 + np.exp(-gate)) * linear(self.w, f"{name}.mlp.up_proj", normed)

@@ -511,3 +511,42 @@ def test_adapter_of_other_weights_is_refused(
     with pytest.raises(AwesumError) as error:
         ChatModel.load(str(output))
     assert str(base) in told_in_one_line(error)
+
+
+@pytest.mark.parametrize("side_by_side", [1, 2, 8])
+def test_documents_side_by_side_are_those_one_by_one(
+    side_by_side: int, summarizer: Summarizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("awesum.summarizer.SIDE_BY_SIDE", side_by_side)
+    texts = [topical_text(50), "One short sentence about a rocket.", topical_text(20, seed=3), topical_text(35, seed=4)]
+    documents = [Document(text, path=f"{number}.txt") for number, text in enumerate(texts)]
+    alone = [summarizer.summarize(document) for document in documents]
+    together = list(summarizer.summarize_all(iter(documents)))
+    assert [summary.text for summary in together] == [summary.text for summary in alone]
+    assert [summary.document.path for summary in together] == ["0.txt", "1.txt", "2.txt", "3.txt"]
+    assert all(summary.complete for summary in together)
+    assert [summary.notes for summary in together] == [summary.notes for summary in alone]
+
+
+def test_documents_are_asked_for_when_there_is_room(summarizer: Summarizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("awesum.summarizer.SIDE_BY_SIDE", 2)
+    asked: list[int] = []
+
+    def coming() -> Any:
+        for number in range(6):
+            asked.append(number)
+            yield Document(topical_text(12, seed=number), path=str(number))
+
+    next(summarizer.summarize_all(coming()))
+    assert asked[:2] == [0, 1]
+    assert len(asked) < 6
+
+
+def test_no_documents_are_no_summaries(summarizer: Summarizer) -> None:
+    assert list(summarizer.summarize_all([])) == []
+
+
+def test_switch_can_be_given_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", "--base", str(tmp_path / "nothing"), "--freeze-trunk", "--data", str(tmp_path)]
+    assert main([*command, "--output", str(tmp_path / "out")]) == 1
+    assert "freeze_trunk" not in capsys.readouterr().err

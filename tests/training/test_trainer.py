@@ -86,7 +86,7 @@ class Gradients(TrainerCallback):
 def make(
     folder: Path, model: AwesomeBart, data: list[Any], *callbacks: TrainerCallback, **options: Any
 ) -> AwesomeTrainer:
-    own = {name: options.pop(name) for name in ("trunk_batch", "empty_targets", "label_smoothing") if name in options}
+    own = {name: options.pop(name) for name in ("pass_over", "empty_targets", "label_smoothing") if name in options}
     evaluation = options.pop("eval_dataset", None)
     arguments: dict[str, Any] = {
         "output_dir": str(folder),
@@ -181,16 +181,16 @@ def test_layers_computed_twice_teach_the_same(tmp_path: Path) -> None:
     same(found, expected(tiny(), documents()))
 
 
-def test_options_reach_the_recurrence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_reach_the_recurrence(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
 
     def noting(model: Any, batch: Any, backward: Any, **how: Any) -> torch.Tensor:
         seen.append(how)
         return pass_over(model, batch, backward, **how)
 
-    monkeypatch.setattr(trainer_module, "train", noting)
-    how = {"trunk_batch": 3, "empty_targets": False, "label_smoothing": 0.2}
-    make(tmp_path, tiny(), [document(2, 1)], eval_dataset=[document(1, 2)], eval_strategy="epoch", **how).train()
+    how = {"empty_targets": False, "label_smoothing": 0.2}
+    measured = {"eval_dataset": [document(1, 2)], "eval_strategy": "epoch"}
+    make(tmp_path, tiny(), [document(2, 1)], pass_over=noting, **measured, **how).train()
     assert seen == [how, how | {"label_smoothing": 0.0}]  # what is measured can be compared between runs
 
 

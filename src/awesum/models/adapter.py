@@ -228,13 +228,20 @@ class RememberingLayer(nn.Module):
             return hidden  # nobody asks what a prompt's last layer makes of it
         read = [memory.read(normed, recalled[kind]) for kind, memory in self._of(AttentiveMemory, recalled)]
         if read:
-            hidden = hidden + sum(read[1:], read[0])
+            # In units of the sum that it is added to: this is tens of times larger than what a memory holds, and a read
+            # that starts at zero would take as many times longer to be heard.
+            hidden = hidden + _size(hidden) * sum(read[1:], read[0])
             normed = norm(hidden)
         inner = layer.mlp(normed)
         return hidden + (layer.post_feedforward_layernorm(inner) if is_gemma else inner)
 
     def _of(self, form: type[nn.Module], recalled: Mapping[str, Recollection]) -> Iterator[tuple[str, Any]]:
         return ((kind, memory) for kind, memory in self.memory.items() if kind in recalled and isinstance(memory, form))
+
+
+def _size(hidden: torch.Tensor) -> torch.Tensor:
+    """The root mean square of each vector."""
+    return hidden.detach().float().square().mean(-1, keepdim=True).sqrt().to(hidden.dtype)
 
 
 class _KeysWithoutPosition:

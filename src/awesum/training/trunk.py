@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 TRIALS = 2
 """Documents on which it is measured how long training will take."""
+LOOKED_AT = 64
+"""Documents by whose lengths it is reckoned, evenly spread; of fewer, all."""
 LARGEST = 65504.0
 """The largest number in half precision."""
 
@@ -78,9 +80,9 @@ class TrunkCache:
             self._keep(self._path(segment, behind), hidden)
             cache.crop(-len(behind))
 
-    def bytes_for(self, tokens: int) -> int:
+    def bytes_for(self, tokens: float) -> int:
         """What so many tokens take on disk."""
-        return 2 * int(self.model.base.config.get_text_config().hidden_size) * tokens
+        return int(2 * self.model.base.config.get_text_config().hidden_size * tokens)
 
     def _path(self, segment: Sequence[int], behind: Sequence[int] = ()) -> Path:
         known = json.dumps([len(segment) if behind else 0, [*segment, *behind]])
@@ -114,49 +116,66 @@ def plan(
     epochs: float,
     say: Callable[[str], object],
 ) -> None:
-    """Say how long training will take and what it needs, by a look at all documents and a trial of a few segments."""
-    tokens = missing = segments = 0
+    """Say how long training will take and what it needs, by a look at some documents and a trial of a few segments."""
+    tokens = missing = segments = 0.0
     trial: list[DocumentInputs] = []
-    for number, document in enumerate((*documents, *(measured or ()))):
-        segments += len(document.segments) if number < len(documents) else 0
-        trial += [document] if len(trial) < TRIALS else []
-        for each in _passes(document):
-            size = sum(map(len, each))
-            tokens += size
-            missing += 0 if cache.has(*each) else size
+    for those, is_trained_on in ((documents, True), (measured or (), False)):
+        step = -(-len(those) // LOOKED_AT)
+        looked_at = range(0, len(those), max(step, 1))
+        for number in looked_at:
+            document, weight = those[number], len(those) / len(looked_at)
+            trial += [document] if len(trial) < TRIALS else []
+            segments += weight * len(document.segments) * is_trained_on
+            for each in _passes(document):
+                size = weight * sum(map(len, each))
+                tokens += size
+                missing += 0 if cache.has(*each) else size
+    reading, learning = _trial(cache, trial)
+    first, further = missing * reading, segments * learning
+    needed, free = cache.bytes_for(missing), shutil.disk_usage(existing(cache.folder)).free
+    say(
+        f"the trunk (the first {cache.model.first} layers) reads {tokens:,.0f} tokens once, {tokens - missing:,.0f} of "
+        f"them are there: about {duration(first)}; then about {duration(further)} an epoch, {epochs:g} of them: "
+        f"about {duration(first + epochs * further)} in all"
+    )
+    say(
+        f"disk: {format_size(cache.bytes_for(tokens))} in {cache.folder}, {format_size(needed)} of it new, "
+        f"{format_size(free)} free; memory: about {format_size(peak_memory())}"
+    )
+    if needed > free:
+        raise AwesumError(
+            f"{cache.folder} has {format_size(free)} free and {format_size(needed)} are needed: make room there, set "
+            "AWESUM_CACHE to another folder, or train on fewer --documents"
+        )
+
+
+def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[float, float]:
+    """Seconds for a token of the trunk, and for a segment of what is above it."""
     started = time.perf_counter()
     read = 0
-    for document in trial:
+    for document in documents:
         each = _passes(document)[0]
         run_trunk(cache.model, *each)
         read += sum(map(len, each))
-    reading = (time.perf_counter() - started) / read
-    started = time.perf_counter()
+    reading = (time.perf_counter() - started) / max(read, 1)
     learned = 0
-    for document in trial:
-        head = replace(document, **{name: getattr(document, name)[:2] for name in ("segments", "requests", "targets")})
-        causal.train(cache.model, [head], torch.Tensor.backward, trunk=cache)
-        learned += len(head.segments)
-    learning = (time.perf_counter() - started) / learned
-    cache.model.zero_grad(set_to_none=True)
-    first, further = missing * reading, segments * learning
-    free = shutil.disk_usage(existing(cache.folder)).free
-    say(
-        f"the trunk (the first {cache.model.first} layers) reads {tokens:,} tokens once, {tokens - missing:,} of them "
-        f"are there: about {duration(first)}; then about {duration(further)} an epoch, {epochs:g} of them: "
-        f"about {duration(first + epochs * further)} in all"
-    )
-    room = format_size(free)
-    needed = format_size(cache.bytes_for(missing))
-    say(
-        f"disk: {format_size(cache.bytes_for(tokens))} in {cache.folder}, {needed} of it new, {room} free; "
-        f"memory: about {format_size(peak_memory())}"
-    )
-    if cache.bytes_for(missing) > free:
-        raise AwesumError(
-            f"{cache.folder} has {room} free and {needed} are needed: make room there, set AWESUM_CACHE to another "
-            "folder, or train on fewer --documents"
+    taken = 0.0
+    for document in documents:
+        some = sorted({0, len(document.segments) // 2, len(document.segments) - 1})  # the first has most to say
+        head = replace(
+            document,
+            segments=[document.segments[number] for number in some],
+            requests=[document.requests[number] for number in some],
+            targets=[document.targets[number] for number in some],
         )
+        for each in _passes(head):
+            cache(*each)
+        started = time.perf_counter()
+        causal.train(cache.model, [head], torch.Tensor.backward, trunk=cache)
+        taken += time.perf_counter() - started
+        learned += len(some)
+    cache.model.zero_grad(set_to_none=True)
+    return reading, taken / max(learned, 1)
 
 
 def _passes(document: DocumentInputs) -> list[tuple[Sequence[int], Sequence[int]]]:
