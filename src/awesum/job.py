@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,8 @@ class Job:
 
         logging.disable_progress_bar()  # of a second's loading; the progress of the work is ours to show
         summarizer = Summarizer(self.model)
+        if summarizer.has_adapter and len(todo) > 1 and all(task.target for task in todo):
+            return self._together(summarizer, todo)
         failed = 0
         for number, task in enumerate(todo, 1):
             if len(todo) > 1:
@@ -85,9 +87,56 @@ class Job:
                     raise
                 failed += 1
                 print(f"awesum: error: {error}", file=sys.stderr, flush=True)
+        return self._verdict(failed, len(todo))
+
+    @staticmethod
+    def _verdict(failed: int, count: int) -> int:
         if failed:
-            print(f"awesum: {failed} of {len(todo)} documents could not be summarized", file=sys.stderr)
+            print(f"awesum: {failed} of {count} documents could not be summarized", file=sys.stderr)
         return 1 if failed else 0
+
+    def _together(self, summarizer: Summarizer, tasks: Sequence[Task]) -> int:
+        """Several documents side by side, with a model that writes one part of a document at a time."""
+        from awesum.recurrent import CausalRecurrentRun, write_together
+        from awesum.summarizer import SIDE_BY_SIDE
+
+        opened: dict[CausalRecurrentRun, tuple[Task, PartialSummary]] = {}
+        failed = finished = 0
+
+        def opening() -> Iterator[CausalRecurrentRun]:
+            nonlocal failed
+            for task in tasks:
+                try:
+                    run, partial = self._open(summarizer, task, lambda stage, done, total: None)
+                    assert isinstance(run, CausalRecurrentRun)
+                    assert partial is not None
+                    run.read()
+                except AwesumError as error:
+                    failed += 1
+                    print(f"awesum: error: {error}", file=sys.stderr, flush=True)
+                    continue
+                opened[run] = task, partial
+                yield run
+
+        def finish_complete(interrupted: bool = False) -> None:
+            nonlocal finished
+            for run in [run for run in opened if run.complete or interrupted]:
+                task, partial = opened.pop(run)
+                finished += 1
+                self._say(f"{finished + failed} of {len(tasks)}: {task.source}")
+                self._finish(run, task, partial, interrupted and not run.complete)
+
+        try:
+            for run, part in write_together(summarizer.chat, opening(), SIDE_BY_SIDE):
+                if part:
+                    partial = opened[run][1]
+                    _writing(partial.path, partial.add, part)
+                finish_complete()
+            finish_complete()
+        except KeyboardInterrupt:
+            finish_complete(interrupted=True)
+            return INTERRUPTED
+        return self._verdict(failed, len(tasks))
 
     def _tasks(self, paths: Sequence[str], output: Path) -> list[Task]:
         """Every readable file of every folder, and whatever else was named, each with its file in `output`."""
@@ -141,8 +190,10 @@ class Job:
         key = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
         return json.dumps([task.source, str(task.target), key], ensure_ascii=False)
 
-    def _one(self, summarizer: Summarizer, task: Task, many: bool) -> bool:
-        """Summarize one document; true if the user interrupted it."""
+    def _open(
+        self, summarizer: Summarizer, task: Task, progress: Callable[[str, int, int], object]
+    ) -> tuple[Run, PartialSummary | None]:
+        """A run over a document, behind what an interrupted one has left, and the file that its parts are kept in."""
         document = read(task.source)
         partial = None
         if task.target:
@@ -153,13 +204,18 @@ class Job:
             partial.start(written)
         if written:
             self._say(f"going on behind the {count(len(written), 'part')} that an interrupted run left")
+        return summarizer.start(document, self.settings, progress, written), partial
+
+    def _one(self, summarizer: Summarizer, task: Task, many: bool) -> bool:
+        """Summarize one document; true if the user interrupted it."""
         progress = _Progress(self.quiet)
-        run = summarizer.start(document, self.settings, progress.show, written)
+        run, partial = self._open(summarizer, task, progress.show)
+        known = len(run.written)
         if many and not task.target and self.form in ("text", "markdown"):
             print(f"==> {task.source} <==", flush=True)
         interrupted = False
         try:
-            self._follow(run, task, partial, progress, len(written))
+            self._follow(run, task, partial, progress, known)
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -171,7 +227,7 @@ class Job:
         """Take the parts as they come: to stdout, or to the file of parts."""
         for number, part in enumerate(run):
             if partial and number >= known:
-                _writing(partial.path, lambda part=part: partial.add(part))
+                _writing(partial.path, partial.add, part)
             if not task.target and self.form in ("text", "markdown"):
                 progress.clear()
                 print(("\n" if number else "") + render_part(part, self.form), end="", flush=True)
@@ -181,7 +237,7 @@ class Job:
         summary = run.summary()
         if task.target and (summary.parts or not interrupted):
             text = render(summary, self.form)
-            _writing(task.target, lambda: write_whole(task.target, text))
+            _writing(task.target, write_whole, task.target, text)
             if partial and not interrupted:
                 partial.remove()
                 if self.folder:
@@ -250,9 +306,9 @@ def _check_writable(target: Path, is_folder: bool) -> None:
         ) from error
 
 
-def _writing(path: Path, write: Any) -> None:
+def _writing(path: Path, write: Callable[..., object], *what: object) -> None:
     try:
-        write()
+        write(*what)
     except OSError as error:
         raise AwesumError(
             f"cannot write {path} ({error.strerror or error}): make room and run the same command again, "

@@ -6,6 +6,7 @@ memory does; with a length given, the sentences that the segment's share has no 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -86,7 +87,7 @@ class RecurrentRun(Run):
 
     def _known(self) -> list[str]:
         """What an interrupted run has written of the first segments."""
-        texts = {part.segment: part.text for part in self._written}
+        texts = {part.segment: part.text for part in self.written}
         return [texts.get(number, "") for number in range(self._reached + 1)]
 
     def _take(self, number: int, text: str) -> Part | None:
@@ -168,22 +169,27 @@ class CausalRecurrentRun(RecurrentRun):
         for _, number, answer in self.summarizer.chat.follow([self._prompts_for(inputs, known)], 1):
             yield number, self._text_of(answer)
 
-    def prompts(self) -> Iterator[Prompt]:
-        """The prompts of the document, which is read when the first is asked for; none where it is given as it is."""
+    def read(self) -> None:
+        """All that comes before the first prompt; where the document is given as it is, that is all."""
         self._begin()
         if self._is_verbatim:
             for _ in self._verbatim():
                 pass
             self.complete = True
+
+    def prompts(self) -> Iterator[Prompt]:
+        """The prompts of a document that was read; none where it is given as it is."""
+        if self.complete:
             return
         for _ in self._taken_over():
             pass
         yield from self._prompts_for(self._inputs(), self._known())
 
-    def take(self, number: int, answer: Answer) -> None:
-        """An answer to one of the prompts."""
-        self._take(number, self._text_of(answer))
+    def take(self, number: int, answer: Answer) -> Part | None:
+        """An answer to one of the prompts, and the part that is made of it."""
+        part = self._take(number, self._text_of(answer))
         self.complete = number == len(self.segments) - 1
+        return part
 
     def _prompts_for(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[Prompt]:
         return prompts_of(inputs, [self.summarizer.chat.chat.ids(text) for text in known])
@@ -221,10 +227,15 @@ def prompts_of(inputs: DocumentInputs, known: Sequence[Sequence[int]] = ()) -> I
         )
 
 
-def finish_together(chat: ChatModel, runs: Iterable[CausalRecurrentRun], side_by_side: int) -> Iterator[Summary]:
-    """The summaries of several documents that are written side by side, in their order."""
+def write_together(
+    chat: ChatModel, runs: Iterable[CausalRecurrentRun], side_by_side: int
+) -> Iterator[tuple[CausalRecurrentRun, Part | None]]:
+    """Several documents written side by side: each answer's document and the part that was made of it, if any.
+
+    A run is asked for when there is room for it, and has to be read. One whose document is given as it is has no
+    answer, and is not told of.
+    """
     begun: dict[int, CausalRecurrentRun] = {}
-    given = 0
 
     def prompts() -> Iterator[Iterator[Prompt]]:
         for number, run in enumerate(runs):
@@ -232,8 +243,24 @@ def finish_together(chat: ChatModel, runs: Iterable[CausalRecurrentRun], side_by
             yield run.prompts()
 
     for document, number, answer in chat.follow(prompts(), side_by_side):
-        begun[document].take(number, answer)
-        while given in begun and begun[given].complete:
-            yield begun.pop(given).summary()
-            given += 1
-    yield from (begun[number].summary() for number in sorted(begun))
+        run = begun[document]
+        part = run.take(number, answer)
+        if run.complete:
+            del begun[document]  # its text need not be kept
+        yield run, part
+
+
+def finish_together(chat: ChatModel, runs: Iterable[CausalRecurrentRun], side_by_side: int) -> Iterator[Summary]:
+    """The summaries of several documents that are written side by side, in their order."""
+    waiting: deque[CausalRecurrentRun] = deque()
+
+    def noted() -> Iterator[CausalRecurrentRun]:
+        for run in runs:
+            run.read()
+            waiting.append(run)
+            yield run
+
+    for _ in write_together(chat, noted(), side_by_side):
+        while waiting and waiting[0].complete:
+            yield waiting.popleft().summary()
+    yield from (run.summary() for run in waiting)

@@ -235,7 +235,8 @@ class Run:
         self.segments: list[Segment] = []
         self.tokens_read = 0
         self.complete = False
-        self._written = list(written)
+        self.written = list(written)
+        """Parts of an earlier, interrupted run."""
         self._said: list[NDArray[np.float32]] = []  # the vectors of the summary's sentences so far
         self._reached = -1  # the last segment whose part is written
         self._left_out = self._stood_in = 0  # sentences: of the model's, of the source's
@@ -376,7 +377,7 @@ class Run:
         for part in self._taken_over():
             self._said.extend(self.summarizer.encoder.encode([sentence.text for sentence in part.sentences]))
             yield part
-        if self._written:  # what lies before the last one and has no part had nothing to say then, and has not now
+        if self.written:  # what lies before the last one and has no part had nothing to say then, and has not now
             waiting = [number for number in waiting if number > self._reached]
         self.progress("writing", total - len(waiting), total)
         # The first part is written alone, so that the reader soon has something to read.
@@ -392,7 +393,7 @@ class Run:
 
     def _taken_over(self) -> Iterator[Part]:
         """The parts that an interrupted run left."""
-        for part in self._written:
+        for part in self.written:
             self.parts.append(part)
             self._reached = part.segment
             yield part

@@ -550,3 +550,58 @@ def test_switch_can_be_given_alone(tmp_path: Path, capsys: pytest.CaptureFixture
     command = ["train", "--base", str(tmp_path / "nothing"), "--freeze-trunk", "--data", str(tmp_path)]
     assert main([*command, "--output", str(tmp_path / "out")]) == 1
     assert "freeze_trunk" not in capsys.readouterr().err
+
+
+def test_folder_is_written_side_by_side(
+    summarizer: Summarizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("awesum.summarizer.Summarizer", lambda model: summarizer)
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    texts = {
+        "a.txt": topical_text(50),
+        "b.txt": "One short sentence about a rocket.",
+        "c.txt": topical_text(30, seed=5),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "d.pdf").write_bytes(b"%PDF-1.4 and nothing else")
+    command = ["summarize", str(folder), "--model", summarizer.model, "-o", str(tmp_path / "out")]
+    assert main(command) == 1
+    told = capsys.readouterr()
+    assert "1 of 4 documents could not be summarized" in told.err
+    assert "d.pdf" in told.err
+    for name, text in texts.items():
+        expected = summarizer.summarize(Document(text, path=name)).text
+        assert (tmp_path / "out" / f"{name}.txt").read_text(encoding="utf-8").strip() == expected.strip()
+    (folder / "d.pdf").unlink()
+    assert main(command) == 0
+    assert "3 of 3 are done already" in capsys.readouterr().err
+
+
+def test_folder_interrupted_keeps_all_parts_and_goes_on(
+    summarizer: Summarizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("awesum.summarizer.Summarizer", lambda model: summarizer)
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    texts = {f"{number}.txt": topical_text(40, seed=number) for number in range(3)}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    command = ["summarize", str(folder), "--model", summarizer.model, "-o", str(tmp_path / "out"), "--quiet"]
+    taken: list[int] = []
+    take = CausalRecurrentRun.take
+
+    def interrupting(run: CausalRecurrentRun, number: int, answer: Any) -> Any:
+        if len(taken) == 4:
+            raise KeyboardInterrupt
+        taken.append(number)
+        return take(run, number, answer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CausalRecurrentRun, "take", interrupting)
+        assert main(command) == 130
+    assert main(command) == 0
+    for name in texts:
+        assert (tmp_path / "out" / f"{name}.txt").read_text(encoding="utf-8").strip()
+    assert not list((tmp_path / "out").glob("*.partial*"))
