@@ -16,7 +16,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields, replace
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from awesum.errors import AwesumError
 from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
 from awesum.memory.attention import split
 from awesum.models.attention import GROUPED
-from awesum.models.awesome import memory_layers
+from awesum.models.awesome import check_choices, memory_layers
 from awesum.settings import ADAPTER
 
 if TYPE_CHECKING:
@@ -77,12 +76,7 @@ class AdapterConfig:
     what could be said instead begins with many, so that a model that follows it falls silent too often."""
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                near = get_close_matches(str(value), choices, 1, 0.4)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise AwesumError(f"{name}={value!r} is not one of {', '.join(choices)} for a causal model{hint}")
+        check_choices(self, CHOICES, " for a causal model")
         for name in ("memory_layers", "memory_size", "compression_ratio", "salient_size", "rank"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

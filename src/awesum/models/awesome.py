@@ -85,12 +85,7 @@ class AwesomeConfig(BartConfig):
 
     def check(self) -> None:
         """Raise what is wrong with the values, in one line."""
-        for name, choices in CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                near = get_close_matches(str(value), choices, 1, 0.4)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise AwesumError(f"{name}={value!r} is not one of {', '.join(choices)}{hint}")
+        check_choices(self, CHOICES)
         for name in ("memory_size", "compression_ratio", "salient_size"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
@@ -100,6 +95,16 @@ class AwesomeConfig(BartConfig):
         if self.memory != "none":
             for layers in (self.encoder_layers, self.decoder_layers):
                 memory_layers(self.memory_layers, int(layers or 0))
+
+
+def check_choices(config: object, choices: Mapping[str, Sequence[str]], model: str = "") -> None:
+    """Raise what is none of its choices, with the nearest."""
+    for name, known in choices.items():
+        value = getattr(config, name)
+        if value not in known:
+            near = get_close_matches(str(value), known, 1, 0.4)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise AwesumError(f"{name}={value!r} is not one of {', '.join(known)}{model}{hint}")
 
 
 def memory_layers(wanted: int | str | Sequence[int], layers: int) -> tuple[int, ...]:
