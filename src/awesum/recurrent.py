@@ -22,7 +22,7 @@ from awesum.recurrence import DocumentInputs, generate
 from awesum.summarizer import Run
 from awesum.summary import Part, Summary, SummarySentence, count
 
-LONGEST_PART = 256
+LONGEST_PART = 200
 """Tokens after which a part ends in any case."""
 TRUNK_BATCH = 4
 """Segments whose layers below the memory run together."""

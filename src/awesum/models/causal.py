@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
 SHORTEST = 8
 """Tokens. A part is at least this long: a model that ends before it began has only lost its thread."""
-NO_REPEAT = 6
-"""No run of this many tokens is written twice in a part."""
+NO_REPEAT, NO_REPEAT_TRAINED = 6, 4
+"""No run of this many tokens is written twice in a part. The second is for a model with an adapter: it is not told how
+much to write, and would go on in circles."""
 GUESSES = {1: 7, 6: 3}
 """Tokens that are guessed for each of up to so many rows; one for each of more. A row alone has time to spare while the
 weights are fetched, and many rows have none. Measured with SmolLM2."""
@@ -515,9 +516,11 @@ class _Rules:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int], shortest: int) -> None:
         self.tokenizer, self.ends, self.shortest = tokenizer, ends, shortest
 
+    no_repeat = NO_REPEAT
+
     def forbidden(self, row: _Row) -> set[int]:
-        """No end before `shortest` tokens, and no run of `NO_REPEAT` tokens for the second time."""
-        repeated = _would_repeat([row.prompt.tokens[-1], *row.written], NO_REPEAT)
+        """No end before `shortest` tokens, and no run of `no_repeat` tokens for the second time."""
+        repeated = _would_repeat([row.prompt.tokens[-1], *row.written], self.no_repeat)
         return repeated.union(self.ends) if len(row.written) < self.shortest else repeated
 
     def choose(self, row: _Row, best: int, scores: torch.Tensor) -> int:
@@ -545,6 +548,8 @@ class _Rules:
 
 class _TrainedRules(_Rules):
     """Those of a model that was trained to end by itself: it does so where that is likely enough."""
+
+    no_repeat = NO_REPEAT_TRAINED
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int], shortest: int, ending: float) -> None:
         super().__init__(tokenizer, ends, shortest)
