@@ -86,19 +86,29 @@ def tidy(text: str) -> list[str]:
     return sentences
 
 
-def is_borne_out(sentence: str, source: str) -> bool:
-    """Whether every figure, amount and name of `sentence` stands in `source`: what a small model most often invents."""
-    lowered = source.lower()
-    figures = set(_FIGURE.findall(source))
-    amounts = {_stem(word) for word in _AMOUNT.findall(lowered.replace("%", " percent "))}
-    return (
-        all(figure in figures for figure in _FIGURE.findall(sentence))
-        and all(
-            _stem(word) in amounts or _DIGITS.get(word) in figures
-            for word in _AMOUNT.findall(sentence.lower().replace("%", " percent "))
+class Facts:
+    """The figures, amounts and names of a source: what a small model most often invents."""
+
+    def __init__(self, source: str) -> None:
+        self._text = source.lower()
+        self._figures = set(_FIGURE.findall(source))
+        self._amounts = {_stem(word) for word in _AMOUNT.findall(self._text.replace("%", " percent "))}
+
+    def bear_out(self, sentence: str) -> bool:
+        """Whether every figure, amount and name of `sentence` stands in the source."""
+        return (
+            all(figure in self._figures for figure in _FIGURE.findall(sentence))
+            and all(
+                _stem(word) in self._amounts or _DIGITS.get(word) in self._figures
+                for word in _AMOUNT.findall(sentence.lower().replace("%", " percent "))
+            )
+            and all(name.lower() in self._text for name in _NAME.findall(sentence))
         )
-        and all(name.lower() in lowered for name in _NAME.findall(sentence))
-    )
+
+
+def is_borne_out(sentence: str, source: str) -> bool:
+    """Whether every figure, amount and name of `sentence` stands in `source`."""
+    return Facts(source).bear_out(sentence)
 
 
 def _stem(amount: str) -> str:

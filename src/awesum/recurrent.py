@@ -17,7 +17,7 @@ from awesum.models.awesome import load_config
 from awesum.models.causal import Answer, ChatModel, Prompt
 from awesum.models.loading import choose_device
 from awesum.preparation import CausalPreparation, Divided, Preparation
-from awesum.prompting import is_borne_out, tidy
+from awesum.prompting import Facts, tidy
 from awesum.recurrence import DocumentInputs, generate
 from awesum.summarizer import Run
 from awesum.summary import Part, Summary, SummarySentence, count
@@ -156,6 +156,10 @@ class CausalRecurrentRun(RecurrentRun):
             say=self.notes.append,
         )
 
+    @cached_property
+    def _facts(self) -> Facts:
+        return Facts(self.document.text)
+
     def _check_memory(self) -> None:
         Run._check_memory(self)
 
@@ -199,11 +203,12 @@ class CausalRecurrentRun(RecurrentRun):
         return self.summarizer.chat.tokenizer.decode(answer.tokens, skip_special_tokens=True)
 
     def _checked_sentences(self, number: int, text: str) -> list[str]:
-        """Without those whose figures, amounts or names are not the segment's: what a small model tends to invent."""
-        segment = self.segments[number]
-        source = self.document.text[segment.start : segment.end]
+        """Without those whose figures, amounts or names are not the document's: what a small model tends to invent.
+
+        They may be those of another segment, because the memory carries them on.
+        """
         written = tidy(text)
-        kept = [sentence for sentence in written if is_borne_out(sentence, source)]
+        kept = [sentence for sentence in written if self._facts.bear_out(sentence)]
         self._invented += len(written) - len(kept)
         return kept
 

@@ -408,7 +408,7 @@ def folder(
 @pytest.fixture
 def summarizer(folder: Path, tiny_encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> Summarizer:
     """It writes nonsense, which nothing bears out: here it may."""
-    monkeypatch.setattr("awesum.recurrent.is_borne_out", lambda sentence, source: True)
+    monkeypatch.setattr("awesum.recurrent.Facts.bear_out", lambda facts, sentence: True)
     monkeypatch.setattr("awesum.recurrent.LONGEST_PART", 20)
     return Summarizer(str(folder), encoder=tiny_encoder)
 
@@ -465,7 +465,7 @@ def test_what_the_source_does_not_bear_out_is_left_out(
     folder: Path, tiny_encoder: SentenceEncoder, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("awesum.recurrent.LONGEST_PART", 30)
-    monkeypatch.setattr("awesum.recurrent.is_borne_out", lambda sentence, source: False)
+    monkeypatch.setattr("awesum.recurrent.Facts.bear_out", lambda facts, sentence: False)
     summary = Summarizer(str(folder), encoder=tiny_encoder).start(document, Settings()).finish()
     assert not summary.parts
     assert any("not borne out by the source" in note for note in summary.notes)
