@@ -94,7 +94,7 @@ def slow(chat: ChatModel, prompts: Sequence[Prompt]) -> list[Answer]:
             scores = reference.logits(prompt.tokens, new)[0][-1]
             is_whole = bool(softmax(scores)[ends].sum() >= chat.memory.adapter.ending)
             if not is_whole:
-                scores[[*ends, *would_repeat([prompt.tokens[-1], *new], causal.NO_REPEAT)]] = -torch.inf
+                scores[[*ends, *would_repeat([prompt.tokens[-1], *new], causal.NO_REPEAT_TRAINED)]] = -torch.inf
                 new.append(int(scores.argmax()))
         _, states = reference.logits(prompt.tokens, new)
         reference.remember(states, prompt.segment, len(prompt.tokens), len(new) - (not is_whole))
@@ -236,7 +236,7 @@ def test_model_may_stay_silent(memory: str, make: Make) -> None:
     assert found == [slow(chat, prompts), slow(chat, document(chat, 6))]
 
 
-@pytest.mark.parametrize("ending", [1e-9, 0.05, 0.3, 1.0])
+@pytest.mark.parametrize("ending", [1e-9, 0.05, 1.0])
 def test_answer_ends_where_that_is_likely_enough(ending: float, make: Make) -> None:
     chat = make("attentive", fresh=True, ending=ending)
     given = [[replace(prompt, limit=15) for prompt in document(chat, seed, 2)] for seed in range(3)]

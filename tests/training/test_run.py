@@ -124,7 +124,9 @@ def test_from_data_to_a_model_that_writes(
     assert len(losses) == 12
     assert sum(losses[-4:]) < 0.9 * sum(losses[:4])
     assert said == [
-        note for note in said if "parameters, memory: attentive, salient content: none, float32 (as asked for)" in note
+        note
+        for note in said
+        if "of them trained, memory: attentive, salient content: none, float32 (as asked for)" in note
     ]
 
     model = AwesomeBart.from_pretrained(output).eval()

@@ -516,7 +516,10 @@ class _Rules:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int], shortest: int) -> None:
         self.tokenizer, self.ends, self.shortest = tokenizer, ends, shortest
 
-    no_repeat = NO_REPEAT
+    @property
+    def no_repeat(self) -> int:
+        """The length of a run of tokens that is not written twice."""
+        return NO_REPEAT
 
     def forbidden(self, row: _Row) -> set[int]:
         """No end before `shortest` tokens, and no run of `no_repeat` tokens for the second time."""
@@ -549,11 +552,13 @@ class _Rules:
 class _TrainedRules(_Rules):
     """Those of a model that was trained to end by itself: it does so where that is likely enough."""
 
-    no_repeat = NO_REPEAT_TRAINED
-
     def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int], shortest: int, ending: float) -> None:
         super().__init__(tokenizer, ends, shortest)
         self.ending = ending
+
+    @property
+    def no_repeat(self) -> int:
+        return NO_REPEAT_TRAINED
 
     def choose(self, row: _Row, best: int, scores: torch.Tensor) -> int:
         """The end, if it is likely enough; otherwise the best of the tokens that are not forbidden."""
