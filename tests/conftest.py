@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 from collections.abc import Iterable, Iterator
@@ -260,3 +261,12 @@ def tiny_bart_folder(tmp_path_factory: pytest.TempPathFactory, tiny_bart_tokeniz
     BartForConditionalGeneration(config).save_pretrained(folder)
     tiny_bart_tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def nothing_older() -> Iterator[None]:
+    """What was there before the test is not looked through: that would take longer than the test."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

@@ -297,15 +297,6 @@ def live_bytes() -> int:
     return sum(found.values())
 
 
-@pytest.fixture
-def nothing_older() -> Iterator[None]:
-    """What was there before the test is not looked through: that would take longer than the test."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.mark.usefixtures("nothing_older")
 @pytest.mark.parametrize(
     ("variant", "together"),

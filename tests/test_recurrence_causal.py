@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -272,15 +271,6 @@ def test_mixed_precision_teaches_every_weight(memory: str) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- memory
-
-
-@pytest.fixture
-def nothing_older() -> Iterator[None]:
-    """What was there before the test is not looked through: that would take longer than the test."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("nothing_older")

@@ -98,7 +98,6 @@ class Job:
     def _together(self, summarizer: Summarizer, tasks: Sequence[Task]) -> int:
         """Several documents side by side, with a model that writes one part of a document at a time."""
         from awesum.recurrent import CausalRecurrentRun, write_together
-        from awesum.summarizer import SIDE_BY_SIDE
 
         opened: dict[CausalRecurrentRun, tuple[Task, PartialSummary]] = {}
         failed = finished = 0
@@ -127,7 +126,7 @@ class Job:
                 self._finish(run, task, partial, interrupted and not run.complete)
 
         try:
-            for run, part in write_together(summarizer.chat, opening(), SIDE_BY_SIDE):
+            for run, part in write_together(summarizer.chat, opening(), summarizer.side_by_side(self.settings)):
                 if part:
                     partial = opened[run][1]
                     _writing(partial.path, partial.add, part)

@@ -95,7 +95,7 @@ class RecurrentRun(Run):
         if number <= self._reached:
             return None
         self._reached = number
-        sentences = self._kept(number, self._checked_sentences(number, text))
+        sentences = self._kept(number, self._sentences_of(text))
         self.progress("writing", number + 1, len(self.segments))
         return self._add(number, sentences) if sentences else None
 
@@ -106,7 +106,8 @@ class RecurrentRun(Run):
         for _, number, tokens in generate(self.summarizer.recurrent, [inputs], trunk_batch=TRUNK_BATCH, known=before):
             yield number, tokenizer.decode(tokens, skip_special_tokens=True)
 
-    def _checked_sentences(self, number: int, text: str) -> list[str]:
+    def _sentences_of(self, text: str) -> list[str]:
+        """What may be kept of an answer."""
         return tidy(text)
 
     def _kept(self, number: int, sentences: list[str]) -> list[SummarySentence]:
@@ -180,6 +181,8 @@ class CausalRecurrentRun(RecurrentRun):
             for _ in self._verbatim():
                 pass
             self.complete = True
+        else:
+            self._ready = self._inputs()  # here, where what is wrong with one document is its own affair
 
     def prompts(self) -> Iterator[Prompt]:
         """The prompts of a document that was read; none where it is given as it is."""
@@ -187,7 +190,7 @@ class CausalRecurrentRun(RecurrentRun):
             return
         for _ in self._taken_over():
             pass
-        yield from self._prompts_for(self._inputs(), self._known())
+        yield from self._prompts_for(self._ready, self._known())
 
     def take(self, number: int, answer: Answer) -> Part | None:
         """An answer to one of the prompts, and the part that is made of it."""
@@ -202,7 +205,7 @@ class CausalRecurrentRun(RecurrentRun):
         self._cut_off += not answer.is_whole
         return self.summarizer.chat.tokenizer.decode(answer.tokens, skip_special_tokens=True)
 
-    def _checked_sentences(self, number: int, text: str) -> list[str]:
+    def _sentences_of(self, text: str) -> list[str]:
         """Without those whose figures, amounts or names are not the document's: what a small model tends to invent.
 
         They may be those of another segment, because the memory carries them on.

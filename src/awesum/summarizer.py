@@ -158,6 +158,16 @@ class Summarizer:
 
         return read_config(self.model).base
 
+    def side_by_side(self, settings: Settings, longest_part: int = LONGEST_PART) -> int:
+        """How many segments may be written at the same time within the memory that the user allows."""
+        limit = parse_size(settings.max_memory) if settings.max_memory else None
+        encoder = self.encoder.model.get_memory_footprint()
+        if settings.style == "extract":
+            return Footprint(RUNTIME + encoder, 0).prompts(limit, 1)
+        chat = self.chat
+        fixed = RUNTIME + encoder + chat.model.get_memory_footprint() + READING
+        return Footprint(fixed, chat.bytes_per_token() * (INPUT + longest_part)).prompts(limit, SIDE_BY_SIDE)
+
     def start(
         self,
         document: Document,
@@ -195,13 +205,14 @@ class Summarizer:
         A model with an adapter goes from segment to segment, so that of one document only one part can be written at a
         time: there, several documents are written side by side, which is faster than one after the other.
         """
-        runs = (self.start(_read(source), Settings(**settings)) for source in sources)
+        wanted = Settings(**settings)
+        runs = (self.start(_read(source), wanted) for source in sources)
         if not self.has_adapter:
             yield from (run.finish() for run in runs)
             return
         from awesum.recurrent import CausalRecurrentRun, finish_together
 
-        yield from finish_together(self.chat, cast("Iterator[CausalRecurrentRun]", runs), SIDE_BY_SIDE)
+        yield from finish_together(self.chat, cast("Iterator[CausalRecurrentRun]", runs), self.side_by_side(wanted))
 
 
 def _read(source: str | Path | Document) -> Document:
@@ -296,14 +307,7 @@ class Run:
         self._side_by_side()
 
     def _side_by_side(self, longest_part: int = LONGEST_PART) -> int:
-        """How many segments may be written at the same time within the memory that the user allows."""
-        limit = parse_size(self.settings.max_memory) if self.settings.max_memory else None
-        encoder = self.summarizer.encoder.model.get_memory_footprint()
-        if self.settings.style == "extract":
-            return Footprint(RUNTIME + encoder, 0).prompts(limit, 1)
-        chat = self.summarizer.chat
-        fixed = RUNTIME + encoder + chat.model.get_memory_footprint() + READING
-        return Footprint(fixed, chat.bytes_per_token() * (INPUT + longest_part)).prompts(limit, SIDE_BY_SIDE)
+        return self.summarizer.side_by_side(self.settings, longest_part)
 
     def _read(self) -> None:
         """Sentences, their vectors, and the segments: every token of the document passes through here."""

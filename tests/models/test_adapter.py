@@ -6,7 +6,6 @@ import gc
 import json
 import random
 import weakref
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -411,15 +410,6 @@ def test_pretrained_weights_are_not_to_be_learned(update: str) -> None:
     for name, weight in before.items():
         assert torch.equal(names[name], weight), name
     assert all(weight.grad is None for name, weight in names.items() if name in before)
-
-
-@pytest.fixture
-def nothing_older() -> Iterator[None]:
-    """What was there before the test is not looked through: that would take longer than the test."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("nothing_older")

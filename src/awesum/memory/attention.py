@@ -5,7 +5,9 @@ Beams of one document read the same memory. They stand in as more queries of tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import nn
@@ -30,6 +32,11 @@ class Source:
         return Source(
             torch.cat([self.keys, other.keys], 2), torch.cat([self.values, other.values], 2), torch.cat(masks, 1)
         )
+
+
+def all_joined(sources: Sequence[Source]) -> Source | None:
+    """Several as one, in their order."""
+    return reduce(Source.joined, sources) if sources else None
 
 
 class Attention(nn.Module):

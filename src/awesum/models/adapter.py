@@ -28,7 +28,7 @@ from torch.nn.utils import parametrize
 
 from awesum.errors import AwesumError
 from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
-from awesum.memory.attention import split
+from awesum.memory.attention import all_joined, split
 from awesum.models.attention import GROUPED
 from awesum.models.awesome import check_choices, memory_layers
 from awesum.settings import ADAPTER
@@ -143,12 +143,8 @@ class RememberingLayer(nn.Module):
             parameter.requires_grad_(False)
         if self.is_trunk:
             return
-        missing = [
-            name
-            for name in ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
-            if not hasattr(layer, name)
-        ]
-        if missing:
+        parts = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+        if not all(hasattr(layer, name) for name in parts):
             raise AwesumError(NOT_FOR.format(type(layer).__name__))
         self.answering = layer if config.update == "none" else deepcopy(layer)
         if config.update != "none":
@@ -206,7 +202,7 @@ class RememberingLayer(nn.Module):
         layer = self.answering if passage.answering else self.prompted
         recalled = passage.memory.get(self.index, {}) if passage.answering else {}
         given = layer.input_layernorm(hidden_states)
-        further = _further([memory.read(recalled[kind]) for kind, memory in self._of(CompressiveMemory, recalled)])
+        further = all_joined([memory.read(recalled[kind]) for kind, memory in self._of(CompressiveMemory, recalled)])
         found = layer.self_attn(given, *args, **kwargs, **({"further": further} if further else {}))[0]
         is_gemma = hasattr(layer, "pre_feedforward_layernorm")
         if is_gemma:
@@ -253,14 +249,6 @@ class _KeysWithoutPosition:
         keys, values = (split(tensor, tensor.shape[-1] // size) for tensor in (keys, values))
         norm = getattr(self.attention, "k_norm", None)
         return Source(norm(keys) if norm is not None else keys, values, mask)
-
-
-def _further(sources: Sequence[Source]) -> Source | None:
-    """The keys and values of several memories as one."""
-    joined = None
-    for source in sources:
-        joined = source if joined is None else joined.joined(source)
-    return joined
 
 
 class AwesomeCausal(nn.Module):

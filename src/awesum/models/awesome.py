@@ -45,7 +45,7 @@ from transformers.models.bart.modeling_bart import (
 
 from awesum.errors import AwesumError
 from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
-from awesum.memory.attention import attend_to_both, merged, split
+from awesum.memory.attention import all_joined, attend_to_both, merged, split
 from awesum.memory.compressive import Compression
 from awesum.models.loading import choose_device, config_of, loading
 
@@ -302,10 +302,7 @@ class _Remembering:
             for memory, recollection in self._recollections(given)
             if isinstance(memory, CompressiveMemory)
         ]
-        extra = None
-        for source in sources:
-            extra = source if extra is None else extra.joined(source)
-        return extra
+        return all_joined(sources)
 
     def _self_attention(self, hidden: torch.Tensor, mask: torch.Tensor | None, given: Pass, **kwargs: Any) -> Any:
         """BART's self-attention sublayer, with what is written to memory noted and what is read added."""
