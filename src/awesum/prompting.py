@@ -58,15 +58,15 @@ def behind_segment(query: str | None, previous: Sequence[str] = (), following: S
 
 def enough_words(words: float) -> Callable[[str], bool]:
     """Enough once ending here comes closer to so many words than writing another sentence would."""
-    return lambda text: sum(map(count_words, _finished(text))) >= 0.8 * words
+    return lambda text: sum(map(count_words, finished(text))) >= 0.8 * words
 
 
 def enough_sentences(sentences: int) -> Callable[[str], bool]:
     """Enough with so many sentences."""
-    return lambda text: len(_finished(text)) >= sentences
+    return lambda text: len(finished(text)) >= sentences
 
 
-def _finished(text: str) -> list[str]:
+def finished(text: str) -> list[str]:
     """The sentences that another one has begun behind: only then is it sure that a full stop was one."""
     return [text[start:end] for start, end in sentence_spans(text)[:-1]]
 

@@ -7,7 +7,8 @@ memory does; with a length given, the sentences that the segment's share has no 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -17,13 +18,17 @@ from awesum.models.awesome import load_config
 from awesum.models.causal import Answer, ChatModel, Prompt
 from awesum.models.loading import choose_device
 from awesum.preparation import CausalPreparation, Divided, Preparation
-from awesum.prompting import Facts, tidy
+from awesum.prompting import Facts, finished, tidy
 from awesum.recurrence import DocumentInputs, generate
 from awesum.summarizer import Run
 from awesum.summary import Part, Summary, SummarySentence, count
 
 LONGEST_PART = 200
-"""Tokens after which a part ends in any case."""
+"""Tokens after which a part ends in any case; with a length given that asks for more, twice as many."""
+SHORTEST_PART = 12
+"""Tokens. For less than this, a segment is not asked."""
+MOST = 0.8
+"""The share of what is left of a length from which on a part is enough: another sentence would often be too much."""
 TRUNK_BATCH = 4
 """Segments whose layers below the memory run together."""
 
@@ -113,9 +118,8 @@ class RecurrentRun(Run):
     def _kept(self, number: int, sentences: list[str]) -> list[SummarySentence]:
         """The sentences that the length has room for up to here, each with what in the segment is most like it."""
         if self.settings.length is not None:
-            allowed = sum(self._share(before) for before in range(number + 1))
+            allowed, used = self._allowed(number), self._used
             fitting: list[str] = []
-            used = sum(self._amount_of(part.sentences) for part in self.parts)
             for sentence in sentences:
                 takes = self._amount_of_text(sentence)
                 if used + takes / 2 <= allowed:
@@ -131,6 +135,14 @@ class RecurrentRun(Run):
             SummarySentence(sentence, self._quote(segment.first + int(row.argmax())), round(float(row.max()), 3))
             for sentence, row in zip(sentences, cosines, strict=True)
         ]
+
+    def _allowed(self, number: int) -> float:
+        """The words (or sentences) that the length has room for up to a segment."""
+        return sum(self._share(before) for before in range(number + 1))
+
+    @property
+    def _used(self) -> float:
+        return sum(self._amount_of(part.sentences) for part in self.parts)
 
     def _notes_on_writing(self) -> Iterator[str]:
         if self._too_long:
@@ -199,10 +211,23 @@ class CausalRecurrentRun(RecurrentRun):
         return part
 
     def _prompts_for(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[Prompt]:
-        return prompts_of(inputs, [self.summarizer.chat.chat.ids(text) for text in known])
+        prompts = prompts_of(inputs, [self.summarizer.chat.chat.ids(text) for text in known])
+        return prompts if self.settings.length is None else self._measured(prompts)
+
+    def _measured(self, prompts: Iterable[Prompt]) -> Iterator[Prompt]:
+        """The prompts, each with what the length has left for it when it is asked for."""
+        chosen = [self.sentences[index].tokens for share in self._shares for index in share]
+        tokens_a_unit = sum(chosen) / max(sum(map(self._share, range(len(self.segments)))), 1)
+        for number, prompt in enumerate(prompts):
+            left = self._allowed(number) - self._used
+            yield (
+                prompt
+                if prompt.known is not None
+                else of_length(prompt, left, tokens_a_unit, self._amount_of_text, self._facts)
+            )
 
     def _text_of(self, answer: Answer) -> str:
-        self._cut_off += not answer.is_whole
+        self._cut_off += not answer.is_whole and self.settings.length is None
         return self.summarizer.chat.tokenizer.decode(answer.tokens, skip_special_tokens=True)
 
     def _sentences_of(self, text: str) -> list[str]:
@@ -231,8 +256,32 @@ def prompts_of(inputs: DocumentInputs, known: Sequence[Sequence[int]] = ()) -> I
             lambda text: False,  # it was trained to end by itself
             LONGEST_PART,
             slice(inputs.frame, len(segment)),
-            known[number] if number < len(known) else None,
+            least=0,
+            known=known[number] if number < len(known) else None,
         )
+
+
+def of_length(
+    prompt: Prompt, left: float, tokens_a_unit: float, amount_of: Callable[[str], float], facts: Facts
+) -> Prompt:
+    """A prompt whose answer is to take what is `left` of a length: words, or sentences, of so many tokens each.
+
+    Where that is less than a short sentence, the model stays silent. Otherwise it does not end before it has written
+    most of it, and goes on until what will be kept of it is enough.
+    """
+    if left * tokens_a_unit < SHORTEST_PART:
+        return replace(prompt, known=())
+
+    def is_enough(text: str) -> bool:
+        written = map(amount_of, filter(facts.bear_out, finished(text)))
+        return sum(written) >= MOST * left
+
+    return replace(
+        prompt,
+        enough=is_enough,
+        least=round(MOST * left * tokens_a_unit),
+        limit=min(24 + round(2 * left * tokens_a_unit), 2 * LONGEST_PART),
+    )
 
 
 def write_together(

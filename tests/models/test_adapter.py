@@ -80,7 +80,7 @@ FAMILIES: dict[str, PretrainedConfig] = {
     ),
     "gemma3": Gemma3TextConfig(**TINY, **GEMMA, **MIXED, sliding_window=5),
 }
-SMALL: dict[str, Any] = {"memory_layers": 2, "memory_size": 6, "compression_ratio": 2, "rank": 3}
+SMALL: dict[str, Any] = {"memory_layers": 2, "update_layers": 2, "memory_size": 6, "compression_ratio": 2, "rank": 3}
 UPDATES = ["none", "low-rank", "full"]
 MEMORIES = ["attentive", "compressive"]
 
@@ -214,7 +214,7 @@ def test_without_a_passage_the_library_s_model_is_as_it_was(family: str) -> None
 def test_trunk_and_what_is_above_it_are_the_whole(family: str, layers: int) -> None:
     base = pretrained(family)
     plain = deepcopy(base)
-    model = adapted(base, memory="none", memory_layers=layers, trained=True, update="none")
+    model = adapted(base, memory_layers=layers, update="none")
     ids = torch.randint(3, VOCABULARY, (1, 13))
     with torch.no_grad():
         trunk = model.trunk(ids)
@@ -294,7 +294,7 @@ def test_compressive_memory_is_read_without_position() -> None:
     state = {kind: deepcopy(start) for kind, start in model.start(1)[0].items()}
     state["summary"] = type(state["summary"])(memory, mask)
     with torch.no_grad():
-        passage = Passage(answering=True, memory=model.recall({0: state}))
+        passage = model.with_memory(model.recall({0: state}))
         model.base.model(input_ids=torch.tensor([[5, 9, 11]]), passage=passage)
         hidden = given[-1][0]
         own = [attention.q_proj(hidden), attention.k_proj(hidden), attention.v_proj(hidden)]
@@ -564,8 +564,7 @@ def test_configuration_that_is_not_there_or_no_text(tmp_path: Path) -> None:
         ({"memory": "atentive"}, "did you mean 'attentive'"),
         ({"salient": "key-value"}, "salient='key-value' is not one of"),
         ({"update": "lowrank"}, "did you mean 'low-rank'"),
-        ({"memory_layers": "all"}, "memory_layers must be a whole number"),
-        ({"memory_layers": (1, 2)}, "memory_layers must be a whole number"),
+        ({"update_layers": (1, 2)}, "update_layers must be a whole number"),
         ({"memory_size": True}, "memory_size must be a whole number"),
         ({"rank": 0}, "rank must be a whole number"),
         ({"compression_ratio": 2.5}, "compression_ratio must be a whole number"),

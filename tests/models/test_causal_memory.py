@@ -63,7 +63,13 @@ def document(chat: ChatModel, seed: int, segments: int = 3, limit: int = 14) -> 
         length = chance.randint(6, 40)
         start = chance.randint(0, 3)
         prompts.append(
-            Prompt((circle * length)[:length], never, chance.randint(1, limit), slice(start, length - 1 - start))
+            Prompt(
+                (circle * length)[:length],
+                never,
+                chance.randint(1, limit),
+                slice(start, length - 1 - start),
+                least=chance.choice([0, 0, 5]),
+            )
         )
     return prompts
 
@@ -92,7 +98,7 @@ def slow(chat: ChatModel, prompts: Sequence[Prompt]) -> list[Answer]:
         is_whole = prompt.known is not None
         while not is_whole and len(new) < prompt.limit:
             scores = reference.logits(prompt.tokens, new)[0][-1]
-            is_whole = bool(softmax(scores)[ends].sum() >= chat.memory.adapter.ending)
+            is_whole = bool(len(new) >= prompt.least and softmax(scores)[ends].sum() >= chat.memory.adapter.ending)
             if not is_whole:
                 scores[[*ends, *would_repeat([prompt.tokens[-1], *new], causal.NO_REPEAT_TRAINED)]] = -torch.inf
                 new.append(int(scores.argmax()))
@@ -142,7 +148,7 @@ def test_longer_prompt_behind_a_short_one_takes_nothing_from_its_neighbours(
     for number in range(3):
         lengths = [6 + number, 25 + 9 * number, 50 - 8 * number]
         tokens = [[chance.randrange(10, 600) for _ in range(length)] for length in lengths]
-        given.append([Prompt(each, never, 4 + 3 * number, slice(1, len(each) - 1)) for each in tokens])
+        given.append([Prompt(each, never, 4 + 3 * number, slice(1, len(each) - 1), least=0) for each in tokens])
     expected = [followed(chat, [prompts], 1)[0] for prompts in given]
     assert expected == [slow(chat, prompts) for prompts in given]
     for side_by_side in (2, 4):
@@ -228,7 +234,7 @@ def test_known_answer_changes_what_comes_behind_it(memory: str, make: Make) -> N
 def test_model_may_stay_silent(memory: str, make: Make) -> None:
     """It was trained to: no answer is drawn out."""
     chat = make(memory, fresh=True, ending=0.02)
-    prompts = [replace(prompt, limit=10) for prompt in document(chat, 5, 3)]
+    prompts = [replace(prompt, limit=10, least=0) for prompt in document(chat, 5, 3)]
     first = int(Document(chat.memory).logits(prompts[0].tokens, [])[0][-1].argmax())
     chat.model.generation_config.eos_token_id = [chat.tokenizer.eos_token_id, first]
     found = followed(chat, [prompts, document(chat, 6)], 2)
@@ -239,7 +245,7 @@ def test_model_may_stay_silent(memory: str, make: Make) -> None:
 @pytest.mark.parametrize("ending", [1e-9, 0.05, 1.0])
 def test_answer_ends_where_that_is_likely_enough(ending: float, make: Make) -> None:
     chat = make("attentive", fresh=True, ending=ending)
-    given = [[replace(prompt, limit=15) for prompt in document(chat, seed, 2)] for seed in range(3)]
+    given = [[replace(prompt, limit=15, least=0) for prompt in document(chat, seed, 2)] for seed in range(3)]
     found = followed(chat, given, 3)
     assert found == [slow(chat, prompts) for prompts in given]
     lengths = [len(answer.tokens) for each in found for answer in each]

@@ -68,7 +68,7 @@ class Attention(nn.Module):
 
 def split(states: torch.Tensor, heads: int) -> torch.Tensor:
     """(B, N, d) -> (B, heads, N, d / heads)."""
-    return states.view(*states.shape[:2], heads, -1).transpose(1, 2)
+    return states.unflatten(2, (heads, states.shape[2] // heads)).transpose(1, 2)
 
 
 def merged(states: torch.Tensor) -> torch.Tensor:
@@ -82,7 +82,11 @@ def folded(queries: torch.Tensor, documents: int) -> torch.Tensor:
     if rows == documents:
         return queries
     beams = rows // documents
-    return queries.view(documents, beams, heads, length, size).transpose(1, 2).reshape(documents, heads, -1, size)
+    return (
+        queries.view(documents, beams, heads, length, size)
+        .transpose(1, 2)
+        .reshape(documents, heads, beams * length, size)
+    )
 
 
 def unfolded(states: torch.Tensor, rows: int) -> torch.Tensor:

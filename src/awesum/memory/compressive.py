@@ -1,8 +1,9 @@
 """Compressive memory: equations 1 to 8 of the paper.
 
 Half of the slots hold the newest inputs of the self-attention as they are, half hold older ones, of which a
-convolution makes one out of `ratio`. It is empty before the first segment and fills up from its newest end: a slot
-that holds nothing is masked.
+convolution makes one out of `ratio`. It is empty before the first segment and fills up from its newest end. Slots that
+hold nothing in any document of the batch are not there at all, so that a large memory costs only what is in it; where
+only some documents have nothing, they are masked.
 """
 
 from __future__ import annotations
@@ -52,21 +53,24 @@ class CompressiveMemory(nn.Module):
 
     def start(self, documents: int) -> MemoryState:
         """M^0: nothing."""
-        memory = self.compress.weight.new_zeros(documents, self.slots, self.size)
+        memory = self.compress.weight.new_zeros(documents, 0, self.size)
         return MemoryState(memory, torch.zeros(memory.shape[:2], dtype=torch.bool, device=memory.device))
 
     def update(
         self, memory: torch.Tensor, mask: torch.Tensor, hidden: torch.Tensor, hidden_mask: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """M^t and its mask from M^{t-1} (B, m, d) and H^t_inp (B, N, d)."""
+        """M^t and its mask from M^{t-1} (B, up to m, d) and H^t_inp (B, N, d)."""
         half = self.slots // 2
-        compressed, uncompressed = memory[:, :half], memory[:, half:]  # (1)
+        split = max(memory.shape[1] - half, 0)  # nothing is compressed before the other half is full
+        compressed, uncompressed = memory[:, :split], memory[:, split:]  # (1)
         newest = torch.cat([uncompressed, hidden], 1)  # (2)
-        newest, newest_mask = newest_last(newest, torch.cat([mask[:, half:], hidden_mask], 1))
+        newest, newest_mask = filled(newest, torch.cat([mask[:, split:], hidden_mask], 1))
+        if newest.shape[1] <= half:
+            return newest, newest_mask
         older, older_mask = self._compressed(newest[:, :-half], newest_mask[:, :-half])  # (3)
         uncompressed, uncompressed_mask = newest[:, -half:], newest_mask[:, -half:]  # (4)
-        compressed, compressed_mask = newest_last(
-            torch.cat([compressed, older], 1), torch.cat([mask[:, :half], older_mask], 1)
+        compressed, compressed_mask = filled(
+            torch.cat([compressed, older], 1), torch.cat([mask[:, :split], older_mask], 1)
         )
         memory = torch.cat([compressed[:, -half:], uncompressed], 1)  # (5), (6)
         return memory, torch.cat([compressed_mask[:, -half:], uncompressed_mask], 1)
@@ -94,7 +98,7 @@ class CompressiveMemory(nn.Module):
         return Source(recollection.keys, recollection.values, recollection.mask)
 
 
-def newest_last(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each row's vectors pushed to its end in their order, and what is masked to its beginning."""
-    order = mask.int().argsort(dim=1, stable=True)
-    return states.gather(1, order[..., None].expand_as(states)), mask.gather(1, order)
+def filled(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each row's vectors pushed to its end in their order, what is masked to its beginning; what all rows mask, goes."""
+    order = mask.int().argsort(dim=1, stable=True)[:, mask.shape[1] - int(mask.sum(1).max()) :]
+    return states.gather(1, order[..., None].expand(-1, -1, states.shape[2])), mask.gather(1, order)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import torch
+from torch import nn
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class MemoryState:
     """What lies between two segments: the memory before the last segment, and what that segment has to add to it."""
 
     memory: torch.Tensor
-    """M^{t-1}: (B, m, d)."""
+    """M^{t-1}: (B, m, d); of a compressive memory only the slots that hold something in some document."""
     mask: torch.Tensor
     """Which slots hold something: (B, m)."""
     written: torch.Tensor | None = None
@@ -41,13 +42,21 @@ class MemoryState:
 
     def joined(self, other: MemoryState) -> MemoryState:
         """The documents of this state and, behind them, those of another; who has nothing to write, writes padding."""
+        slots = max(state.memory.shape[1] for state in (self, other))
+        memory, mask = (
+            torch.cat([nn.functional.pad(tensor, before) for tensor, before in tensors])
+            for tensors in (
+                [(state.memory, (0, 0, slots - state.memory.shape[1], 0)) for state in (self, other)],
+                [(state.mask, (slots - state.mask.shape[1], 0)) for state in (self, other)],
+            )
+        )
         length = max(0 if state.written is None else state.written.shape[1] for state in (self, other))
         if not length:
-            return MemoryState(torch.cat([self.memory, other.memory]), torch.cat([self.mask, other.mask]))
+            return MemoryState(memory, mask)
         written = [state._padded(length) for state in (self, other)]
         return MemoryState(
-            torch.cat([self.memory, other.memory]),
-            torch.cat([self.mask, other.mask]),
+            memory,
+            mask,
             torch.cat([states for states, _ in written]),
             torch.cat([mask for _, mask in written]),
         )

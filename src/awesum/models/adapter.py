@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,8 @@ CHOICES = {
     "update": ("none", "low-rank", "full"),
 }
 NOT_FOR = "memory is not for a {}: give a model that is built like Llama, Qwen, Mistral or Gemma"
+GRAIN = 512
+"""Slots. The room for a memory is a multiple of this."""
 KINDS = ("source", "summary")
 """The memories of a layer: written from the segments' tokens, and from the summary's."""
 
@@ -57,8 +60,8 @@ class AdapterConfig:
     """Of the weights of its trunk: with others, the adapter would be wrong in silence."""
     memory: str = "attentive"
     """`none` (Se3), `attentive` or `compressive`."""
-    memory_layers: int = 3
-    """How many of the last layers have a memory, and an update."""
+    memory_layers: int | str | Sequence[int] = 3
+    """How many of the last layers have a memory; `all`; or their numbers."""
     memory_size: int = 256
     """Slots of a memory."""
     compression_ratio: int = 5
@@ -69,6 +72,8 @@ class AdapterConfig:
     """Tokens of salient text."""
     update: str = "low-rank"
     """How the layers change where they answer: `none`, `low-rank` updates of their matrices, or `full`."""
+    update_layers: int = 3
+    """How many of the last layers change."""
     rank: int = 64
     """Of a low-rank update."""
     ending: float = 0.5
@@ -77,7 +82,9 @@ class AdapterConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, CHOICES, " for a causal model")
-        for name in ("memory_layers", "memory_size", "compression_ratio", "salient_size", "rank"):
+        if isinstance(self.memory_layers, list):  # as JSON has it
+            object.__setattr__(self, "memory_layers", tuple(self.memory_layers))
+        for name in ("memory_size", "compression_ratio", "salient_size", "update_layers", "rank"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise AwesumError(f"{name} must be a whole number, 1 or more, not {value!r}, for a causal model")
@@ -100,6 +107,9 @@ class Passage:
     answering: bool = False
     """Whether these tokens write the answer, the last of the prompt included."""
     memory: Recollections = field(default_factory=dict)
+    """What the attentive memories are read as."""
+    further: Mapping[int, Source] = field(default_factory=dict)
+    """By layer: the keys and values of its compressive memories."""
     trunk: torch.Tensor | None = None
     """What the layers below the first of the adapter give, (B, N, d): given, they are passed over."""
     only_trunk: bool = False
@@ -122,6 +132,34 @@ class LowRank(nn.Module):
         return weight + (self.b @ self.a).to(weight.dtype)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Which of a model's layers do what."""
+
+    config: AdapterConfig
+    layers: int
+    """How many there are."""
+
+    @cached_property
+    def remembering(self) -> tuple[int, ...]:
+        """The numbers of those that have a memory."""
+        return memory_layers(self.config.memory_layers, self.layers) if self.config.memory != "none" else ()
+
+    @cached_property
+    def changing(self) -> tuple[int, ...]:
+        """The numbers of those that change."""
+        if self.config.update == "none":
+            return ()
+        if self.config.update_layers > self.layers:
+            raise AwesumError(f"update_layers={self.config.update_layers}: there are {self.layers} layers")
+        return tuple(range(self.layers - self.config.update_layers, self.layers))
+
+    @property
+    def first(self) -> int:
+        """The number of the first that does either: what is below is the trunk."""
+        return min((*self.remembering, *self.changing), default=self.layers - 1)
+
+
 class RememberingLayer(nn.Module):
     """A decoder layer of the library, and from the adapter's first layer on what it is where it answers.
 
@@ -133,33 +171,35 @@ class RememberingLayer(nn.Module):
     answering: Any  # as it is where it answers
     memory: Any  # by kind
 
-    def __init__(
-        self, layer: nn.Module, index: int, layers: Sequence[int], config: AdapterConfig, heads: int, size: int
-    ) -> None:
+    def __init__(self, layer: nn.Module, index: int, place: Place) -> None:
         super().__init__()
         self.prompted, self.index = layer, index
-        self.is_trunk, self.is_first, self.is_last = index < layers[0], index == layers[0], index == layers[-1]
+        self.is_trunk, self.is_first = index < place.first, index == place.first
+        self.is_last = index == place.layers - 1
         for parameter in layer.parameters():
             parameter.requires_grad_(False)
+        self.memory = nn.ModuleDict()
         if self.is_trunk:
             return
         parts = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
         if not all(hasattr(layer, name) for name in parts):
             raise AwesumError(NOT_FOR.format(type(layer).__name__))
-        self.answering = layer if config.update == "none" else deepcopy(layer)
-        if config.update != "none":
-            self._update(config)
-        if config.memory == "attentive":
-            self.memory = nn.ModuleDict({kind: AttentiveMemory(size, heads, config.memory_size) for kind in KINDS})
-        elif config.memory == "compressive":
-            self.memory = nn.ModuleDict(
-                {kind: CompressiveMemory(size, config.memory_size, config.compression_ratio) for kind in KINDS}
-            )
-        else:
-            self.memory = nn.ModuleDict()
+        self.answering = layer
+        if index in place.changing:
+            self._update(place.config)
+        if index in place.remembering:
+            self.memory.update({kind: self._memory(layer, place.config) for kind in KINDS})
+
+    @staticmethod
+    def _memory(layer: Any, config: AdapterConfig) -> AttentiveMemory | CompressiveMemory:
+        text = layer.self_attn.config
+        if config.memory == "compressive":
+            return CompressiveMemory(text.hidden_size, config.memory_size, config.compression_ratio)
+        return AttentiveMemory(text.hidden_size, text.num_attention_heads, config.memory_size)
 
     def _update(self, config: AdapterConfig) -> None:
         """Let the matrices where it answers change."""
+        self.answering = deepcopy(self.prompted)
         for module in self.answering.modules():
             if isinstance(module, nn.Linear):
                 if config.update == "full":
@@ -202,8 +242,8 @@ class RememberingLayer(nn.Module):
         layer = self.answering if passage.answering else self.prompted
         recalled = passage.memory.get(self.index, {}) if passage.answering else {}
         given = layer.input_layernorm(hidden_states)
-        further = all_joined([memory.read(recalled[kind]) for kind, memory in self._of(CompressiveMemory, recalled)])
-        found = layer.self_attn(given, *args, **kwargs, **({"further": further} if further else {}))[0]
+        further = passage.further.get(self.index) if passage.answering else None
+        found = layer.self_attn(given, *args, **kwargs, **({} if further is None else {"further": further}))[0]
         is_gemma = hasattr(layer, "pre_feedforward_layernorm")
         if is_gemma:
             found = layer.post_attention_layernorm(found)
@@ -216,7 +256,11 @@ class RememberingLayer(nn.Module):
             passage.written[self.index] = (given if compressive else normed).detach()
         if self.is_last and not passage.answering:
             return hidden  # nobody asks what a prompt's last layer makes of it
-        read = [memory.read(normed, recalled[kind]) for kind, memory in self._of(AttentiveMemory, recalled)]
+        read = [
+            memory.read(normed, recalled[kind])
+            for kind, memory in self.memory.items()
+            if kind in recalled and isinstance(memory, AttentiveMemory)
+        ]
         if read:
             # In units of the sum that it is added to: this is tens of times larger than what a memory holds, and a read
             # that starts at zero would take as many times longer to be heard.
@@ -224,9 +268,6 @@ class RememberingLayer(nn.Module):
             normed = norm(hidden)
         inner = layer.mlp(normed)
         return hidden + (layer.post_feedforward_layernorm(inner) if is_gemma else inner)
-
-    def _of(self, form: type[nn.Module], recalled: Mapping[str, Recollection]) -> Iterator[tuple[str, Any]]:
-        return ((kind, memory) for kind, memory in self.memory.items() if kind in recalled and isinstance(memory, form))
 
 
 def _size(hidden: torch.Tensor) -> torch.Tensor:
@@ -259,22 +300,18 @@ class AwesomeCausal(nn.Module):
 
     def __init__(self, base: PreTrainedModel, config: AdapterConfig) -> None:
         super().__init__()
-        text = base.config.get_text_config()
         self.base, self.adapter = base, config  # not `config`: the library's Trainer would write into that
         layers = getattr(base.get_decoder(), "layers", None)
         if layers is None:
             raise AwesumError(NOT_FOR.format(type(base).__name__))
-        self.layers = memory_layers(config.memory_layers, len(layers))
-        """The numbers of those that remember, and change."""
+        self.place = Place(config, len(layers))
         if not base._supports_attention_backend:
             raise AwesumError(NOT_FOR.format(type(base).__name__))
         base.set_attn_implementation(GROUPED)
         for parameter in base.parameters():
             parameter.requires_grad_(False)
         for index, layer in enumerate(layers):
-            layers[index] = RememberingLayer(
-                layer, index, self.layers, config, text.num_attention_heads, text.hidden_size
-            )
+            layers[index] = RememberingLayer(layer, index, self.place)
         self.to(device=base.device)
         self._check()
 
@@ -292,7 +329,7 @@ class AwesomeCausal(nn.Module):
     @property
     def first(self) -> int:
         """The number of the first layer that is not of the trunk."""
-        return self.layers[0]
+        return self.place.first
 
     @property
     def end(self) -> int:
@@ -309,7 +346,7 @@ class AwesomeCausal(nn.Module):
 
     def _remembering(self) -> Iterator[tuple[int, RememberingLayer]]:
         layers = self.base.get_decoder().layers
-        return ((index, layers[index]) for index in self.layers if self.adapter.memory != "none")
+        return ((index, layers[index]) for index in self.place.remembering)
 
     def start(self, documents: int) -> dict[int, dict[str, MemoryState]]:
         """The memories before the first segment."""
@@ -318,6 +355,21 @@ class AwesomeCausal(nn.Module):
     def recall(self, states: States) -> dict[int, dict[str, Recollection]]:
         """What is read while the next segment is answered: what the one before left to be written is written now."""
         return {index: layer.recall(states[index]) for index, layer in self._remembering()}
+
+    def with_memory(self, recalled: Recollections, trunk: torch.Tensor | None = None) -> Passage:
+        """An answer's passage, which reads what was recalled."""
+        layers = self.base.get_decoder().layers
+        further = {
+            index: all_joined([layers[index].memory[kind].read(of) for kind, of in kinds.items()])
+            for index, kinds in recalled.items()
+            if self.adapter.memory == "compressive"
+        }
+        return Passage(
+            answering=True,
+            memory={} if further else recalled,
+            further={index: source for index, source in further.items() if source and source.keys.shape[2]},
+            trunk=trunk,
+        )
 
     def trunk(self, input_ids: torch.Tensor, past_key_values: Cache | None = None) -> torch.Tensor:
         """What the layers below the adapter make of tokens, (1, N) -> (1, N, d)."""
@@ -365,7 +417,7 @@ class AwesomeCausal(nn.Module):
         """What the adapter has and the pretrained model has not, by name."""
         found: dict[str, torch.Tensor] = {}
         layers = self.base.get_decoder().layers
-        for index in self.layers:
+        for index in range(self.first, len(layers)):
             for name, tensor in layers[index].state_dict(keep_vars=True).items():
                 is_update = name.startswith("answering.") and isinstance(tensor, nn.Parameter) and tensor.requires_grad
                 if name.startswith("memory.") or is_update:
@@ -458,7 +510,8 @@ class Remembered:
         self.recalled: list[dict[int, dict[str, Recollection]]] = [{} for _ in range(count)]
         self.read: list[dict[int, torch.Tensor]] = [{} for _ in range(count)]
         self.written: list[dict[int, torch.Tensor]] = [{} for _ in range(count)]
-        self._together: tuple[int, dict[int, dict[str, Recollection]]] | None = None
+        self._further = {index: _Rows(count) for index in model.place.remembering}
+        self._together: tuple[int, Recollections] | None = None
 
     @torch.inference_mode()
     def fill(self, slot: int, states: States | None, passage: Passage, segment: slice, limit: int) -> None:
@@ -469,16 +522,27 @@ class Remembered:
         self.written[slot] = {
             layer: states.new_zeros(1, limit + 1, states.shape[2]) for layer, states in self.read[slot].items()
         }
-        self._together = None
+        self._join(slot)
 
+    @torch.inference_mode()
     def move(self, source: int, target: int) -> None:
         """Let a document go on in another slot."""
         self.recalled[target], self.read[target] = self.recalled[source], self.read[source]
         self.written[target] = self.written[source]
+        self._join(target)
+
+    def _join(self, slot: int) -> None:
+        """Put what a slot reads beside what the others read."""
+        further = self.model.with_memory(self.recalled[slot]).further
+        for index, rows in self._further.items():
+            rows.fill(slot, further.get(index))
         self._together = None
 
     def passage(self, rows: int) -> Passage:
         """What the first documents read."""
+        if self.model.adapter.memory == "compressive":
+            further = {index: source for index, of in self._further.items() if (source := of.first(rows))}
+            return Passage(answering=True, further=further)
         if self._together is None or self._together[0] != rows:
             self._together = (
                 rows,
@@ -499,6 +563,54 @@ class Remembered:
     def after(self, slot: int, answered: int) -> dict[int, dict[str, MemoryState]]:
         """The memories of a document once its segment is answered, with so many tokens looked at."""
         return after(self.recalled[slot], self.read[slot], slice(None), self.written[slot], answered)
+
+
+class _Rows:
+    """The keys and values of one layer's memories, a row for each document; only what changes is copied."""
+
+    def __init__(self, count: int) -> None:
+        self.lengths = [0] * count
+        self.held: Source | None = None
+
+    def fill(self, row: int, source: Source | None) -> None:
+        """What one document reads, from now on."""
+        self.lengths[row] = length = 0 if source is None else source.keys.shape[2]
+        if source is None:
+            return
+        if self.held is None or self.held.keys.shape[2] < length:
+            self.held = self._larger(source)
+        for held, new in ((self.held.keys, source.keys), (self.held.values, source.values)):
+            held[row, :, :length] = new[0]
+        assert self.held.mask is not None
+        self.held.mask[row, :length] = True if source.mask is None else source.mask[0]
+
+    def _larger(self, source: Source) -> Source:
+        """Room for a longer memory; what is there stays. Zeros where there is nothing: no mask hides what is no number."""
+        rows, length = len(self.lengths), -(-source.keys.shape[2] // GRAIN) * GRAIN
+        keys, values = (
+            tensor.new_zeros(rows, tensor.shape[1], length, tensor.shape[3]) for tensor in (source.keys, source.values)
+        )
+        mask = torch.zeros(rows, length, dtype=torch.bool, device=keys.device)
+        if self.held is not None and self.held.mask is not None:
+            for larger, old in ((keys, self.held.keys), (values, self.held.values)):
+                larger[:, :, : old.shape[2]] = old
+            mask[:, : self.held.mask.shape[1]] = self.held.mask
+        return Source(keys, values, mask)
+
+    def first(self, rows: int) -> Source | None:
+        """What the first documents read; nothing if none has anything."""
+        length = max(self.lengths[:rows])
+        if not length or self.held is None or self.held.mask is None:
+            return None
+        there = (
+            torch.arange(length, device=self.held.mask.device)
+            < self.held.mask.new_tensor(self.lengths[:rows], dtype=torch.long)[:, None]
+        )
+        return Source(
+            self.held.keys[:rows, :, :length],
+            self.held.values[:rows, :, :length],
+            self.held.mask[:rows, :length] & there,
+        )
 
 
 def _stacked(recollections: Sequence[Recollection]) -> Recollection:

@@ -10,6 +10,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from awesum.memory import Source
+from awesum.memory.attention import attend_to_both
 
 GROUPED = "awesum_grouped"
 """The name under which the library knows it."""
@@ -34,7 +35,10 @@ def grouped_attention(
     `further` are keys and values of a memory, which every query sees.
     """
     if further is not None:
-        key, value, attention_mask = _with_memory(query, key, value, attention_mask, further)
+        if kwargs.get("softcap") is None:
+            return _with_memory(query, key, value, attention_mask, further, scaling), None
+        attention_mask = _mask_with_memory(query, key, attention_mask, further)
+        key, value = torch.cat([further.keys, key], 2), torch.cat([further.values, value], 2)
     if kwargs.get("softcap") is not None:
         return _capped(query, key, value, attention_mask, scaling, kwargs["softcap"]), None
     batch, heads, length, _ = query.shape
@@ -70,21 +74,41 @@ def _capped(
 
 
 def _with_memory(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, further: Source
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Keys, values and mask with those of a memory before them."""
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    further: Source,
+    scaling: float | None,
+) -> torch.Tensor:
+    """One softmax over a memory and the layer's own keys, neither of which is copied: a memory may be large."""
+    batch, heads, length, size = query.shape
+    groups = key.shape[1]
+    folded = query.reshape(batch, groups, heads // groups * length, size)
+    own = _seen(query, key, mask).repeat(1, 1, heads // groups, 1)
+    if scaling is not None:
+        folded = folded * (scaling * size**0.5)
+    found = attend_to_both(folded, further, key, value, own)
+    return found.reshape(batch, heads, length, size).transpose(1, 2)
+
+
+def _mask_with_memory(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, further: Source
+) -> torch.Tensor:
+    """What the queries see of a memory and, behind it, of the layer's own keys."""
+    own = _seen(query, key, mask)
+    there = own.new_ones(len(own), further.keys.shape[2]) if further.mask is None else further.mask
+    return torch.cat([there[:, None, None, :].expand(-1, -1, own.shape[2], -1), own], -1)
+
+
+def _seen(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Which of the layer's own keys each query sees: (B, 1, Q, K)."""
     rows, _, length, _ = query.shape
     if mask is None:
         mask = torch.ones(length, key.shape[2], dtype=torch.bool, device=key.device).tril(key.shape[2] - length)
     elif mask.dtype != torch.bool:
         mask = mask == 0
-    mask = mask.expand(rows, 1, length, key.shape[2])
-    there = mask.new_ones(rows, further.keys.shape[2]) if further.mask is None else further.mask
-    return (
-        torch.cat([further.keys, key], 2),
-        torch.cat([further.values, value], 2),
-        torch.cat([there[:, None, None, :].expand(-1, -1, length, -1), mask], -1),
-    )
+    return mask.expand(rows, 1, length, key.shape[2])
 
 
 AttentionInterface.register(GROUPED, grouped_attention)

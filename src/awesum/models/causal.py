@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 SHORTEST = 8
-"""Tokens. A part is at least this long: a model that ends before it began has only lost its thread."""
+"""Tokens. A part is at least this long: a chat model that ends before it began has only lost its thread."""
 NO_REPEAT, NO_REPEAT_TRAINED = 6, 4
 """No run of this many tokens is written twice in a part. The second is for a model with an adapter: it is not told how
 much to write, and would go on in circles."""
@@ -68,6 +68,8 @@ class Prompt:
     """Tokens after which writing ends in any case."""
     segment: slice = field(default_factory=lambda: slice(0))
     """Which of the tokens are the segment's own: what a model with a memory remembers of them."""
+    least: int = SHORTEST
+    """Tokens before which it does not end."""
     known: Sequence[int] | None = None
     """The answer, where it is known from an earlier run: it is not written again, only remembered."""
 
@@ -187,9 +189,9 @@ class ChatModel:
         if not self._can_step():
             yield from self._follow_alone(documents)
             return
-        rules = _Rules(self.tokenizer, self._ends(), SHORTEST)
+        rules = _Rules(self.tokenizer, self._ends())
         if self.memory:
-            rules = _TrainedRules(self.tokenizer, self._ends(), 0, self.memory.adapter.ending)
+            rules = _TrainedRules(self.tokenizer, self._ends(), self.memory.adapter.ending)
         slots = _Slots(side_by_side)
         remembered = Remembered(self.memory, side_by_side) if self.memory else None
         coming = enumerate(documents)
@@ -260,13 +262,13 @@ class ChatModel:
     @torch.inference_mode()
     def _remember(self, prompt: Prompt, states: States | None) -> States | None:
         """The memories after a prompt whose answer is known."""
-        if self.memory is None:
+        if self.memory is None or not self.memory.place.remembering:
             return None
         known = prompt.known or ()
         read = Passage()
         cache = self._read(prompt.tokens[:-1], read)
         recalled = self.memory.recall(states or self.memory.start(1))
-        written = Passage(answering=True, memory=recalled)
+        written = self.memory.with_memory(recalled)
         ids = torch.tensor([[prompt.tokens[-1], *known]], device=self.model.device)
         self.model.base_model(input_ids=ids, past_key_values=cache, use_cache=True, passage=written)
         # The last token of an answer that ended at its limit was not looked at.
@@ -337,7 +339,7 @@ class ChatModel:
     def _write_alone(self, prompt: Prompt) -> Answer:
         """The answer of a model that only the library knows how to run, by the same rules."""
         row = _Row(0, 0, prompt, iter(()))
-        rules = _Rules(self.tokenizer, self._ends(), SHORTEST)
+        rules = _Rules(self.tokenizer, self._ends())
         ids = torch.tensor([prompt.tokens], device=self.model.device)
 
         def forbid(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -513,8 +515,8 @@ class _Text:
 class _Rules:
     """What may be written to a row and when it ends."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int], shortest: int) -> None:
-        self.tokenizer, self.ends, self.shortest = tokenizer, ends, shortest
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int]) -> None:
+        self.tokenizer, self.ends = tokenizer, ends
 
     @property
     def no_repeat(self) -> int:
@@ -522,9 +524,9 @@ class _Rules:
         return NO_REPEAT
 
     def forbidden(self, row: _Row) -> set[int]:
-        """No end before `shortest` tokens, and no run of `no_repeat` tokens for the second time."""
+        """No end before the prompt's `least` tokens, and no run of `no_repeat` tokens for the second time."""
         repeated = _would_repeat([row.prompt.tokens[-1], *row.written], self.no_repeat)
-        return repeated.union(self.ends) if len(row.written) < self.shortest else repeated
+        return repeated.union(self.ends) if len(row.written) < row.prompt.least else repeated
 
     def choose(self, row: _Row, best: int, scores: torch.Tensor) -> int:
         """The token with the best score, or the best of those that are not forbidden."""
@@ -552,8 +554,8 @@ class _Rules:
 class _TrainedRules(_Rules):
     """Those of a model that was trained to end by itself: it does so where that is likely enough."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int], shortest: int, ending: float) -> None:
-        super().__init__(tokenizer, ends, shortest)
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: list[int], ending: float) -> None:
+        super().__init__(tokenizer, ends)
         self.ending = ending
 
     @property
@@ -565,7 +567,8 @@ class _TrainedRules(_Rules):
         end = max(self.ends, key=lambda token: float(scores[token]), default=None)
         if end is not None:
             # Most often it is too unlikely beside the best token alone.
-            if float(scores[end]) >= float(scores[best]) + math.log(self.ending) and self._is_likely(scores):
+            is_near = float(scores[end]) >= float(scores[best]) + math.log(self.ending)
+            if is_near and len(row.written) >= row.prompt.least and self._is_likely(scores):
                 return end
             scores[self.ends] = -torch.inf
             best = int(scores.argmax()) if best in self.ends else best

@@ -126,7 +126,7 @@ def answer(
     width = step.answer.shape[1]
     behind = step.prompt_mask.sum(1, keepdim=True) + torch.arange(width, device=positions.device)
     recalled = model.recall(states)
-    written = Passage(answering=True, memory=recalled, trunk=step.answer)
+    written = model.with_memory(recalled, step.answer)
     hidden = model.above(
         written,
         attention_mask=visible(

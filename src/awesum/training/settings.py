@@ -16,14 +16,14 @@ def _setting(default: Any, text: str) -> Any:
 
 _ONE_OR_MORE = (
     "batch_size", "accumulation", "trunk_batch", "max_tokens", "documents", "save_steps", "keep", "log_steps",
-    "num_beams", "max_part", "rank",
+    "num_beams", "max_part", "update_layers", "rank",
 )  # fmt: skip
 _ZERO_OR_MORE = (
     "warmup_steps", "clipping", "label_smoothing", "weight_decay", "validation_documents", "seed", "no_repeat_ngram",
 )  # fmt: skip
 
 
-ONLY_WITH_BASE = ("freeze_trunk", "update", "rank")
+ONLY_WITH_BASE = ("freeze_trunk", "update", "update_layers", "rank")
 ONLY_WITH_MODEL = (
     "model", "memory_direction", "trunk_batch", "gradient_checkpointing", "num_beams", "no_repeat_ngram", "max_part",
 )  # fmt: skip
@@ -42,7 +42,8 @@ class TrainingSettings:
     freeze_trunk: bool = _setting(
         False, "with base: keep the output of the layers below the memory on disk; further epochs cost only those above"
     )
-    update: str = _setting("low-rank", "with base: how the layers with a memory change: none, low-rank or full")
+    update: str = _setting("low-rank", "with base: how its last layers change: none, low-rank or full")
+    update_layers: int = _setting(3, "with base: how many last layers change")
     rank: int = _setting(64, "with base: of a low-rank update")
     memory: str = _setting("attentive", "none, attentive or compressive")
     memory_layers: int | str | tuple[int, ...] = _setting(3, "how many last layers have a memory; all; or numbers")
@@ -104,7 +105,7 @@ class TrainingSettings:
     def adapter(self) -> dict[str, Any]:
         """What the adapter of `base` is made of, as `AdapterConfig` names it."""
         names = ("base", "memory", "memory_layers", "memory_size", "compression_ratio", "salient", "salient_size")
-        return {name: getattr(self, name) for name in (*names, "update", "rank")}
+        return {name: getattr(self, name) for name in (*names, "update", "update_layers", "rank")}
 
     @property
     def equipment(self) -> dict[str, Any]:
