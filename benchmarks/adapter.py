@@ -4,10 +4,12 @@
     python -m benchmarks.adapter --data govreport/ generation       memory against Se3
     python -m benchmarks.adapter --data govreport/ side-by-side     several documents against one after the other
     python -m benchmarks.adapter --data govreport/ positions attentive/ se3/ --plot positions.svg
+    python -m benchmarks.adapter equip se3/ compressive/            a trained adapter with an untrained memory
 
 The first three take fresh adapters (an untrained memory costs what a trained one does), documents of the validation
 split, and parts of a fixed length. `positions` takes trained ones: the negative log-likelihood of the targets by the
-number of the segment.
+number of the segment. `equip` gives an adapter that was trained without memory a compressive one: this begins as the
+mean of what it holds, and the pretrained attention reads it as it is.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ from awesum.weights import cache_folder, minilm_folder
 from benchmarks import report
 from benchmarks.quality import evenly
 
+LAYERS = (17, 18, 19, 23, 24, 25)
+"""Where SmolLM2 finds what earlier segments said, of its 30 layers: see docs/results.md."""
 TARGET = 64
 """Tokens of each part where all shall be of the same length: the mean of GovReport's targets."""
 POSITIONS = 8
@@ -168,6 +172,21 @@ def positions(options: argparse.Namespace) -> bool:
     return True
 
 
+def equip(options: argparse.Namespace) -> bool:
+    """An adapter with its weights, and a compressive memory in the middle layers."""
+    known = read_config(options.adapter)
+    config = replace(known, memory="compressive", memory_layers=LAYERS, memory_size=options.memory_size, base_sha256="")
+    model, _ = load_base(config.base, config)
+    plain, _ = load_base(known.base, known)
+    plain.load_adapter(options.adapter)
+    weights = model.new_weights()
+    with torch.no_grad():
+        for name, tensor in plain.new_weights().items():
+            weights[name].copy_(tensor)
+    model.save_pretrained(options.out, torch.float16)
+    return True
+
+
 def drawing(lines: dict[str, dict[int, float]]) -> str:
     """One line a system, as SVG."""
     colours = ("#555555", "#1f6feb", "#c2410c", "#15803d", "#9333ea")
@@ -207,7 +226,7 @@ def drawing(lines: dict[str, dict[int, float]]) -> str:
 def main() -> int:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="for all but equip")
     parser.add_argument("--documents", type=int, default=8)
     parser.add_argument("--longest", type=int, default=4_000, help="words of the longest document (%(default)s)")
     parser.add_argument("--rounds", type=int, default=1)
@@ -220,6 +239,11 @@ def main() -> int:
     trained.add_argument("adapters", nargs="+")
     trained.add_argument("--plot", type=Path)
     trained.set_defaults(run=positions)
+    equipped = what.add_parser("equip")
+    equipped.add_argument("adapter")
+    equipped.add_argument("out", type=Path)
+    equipped.add_argument("--memory-size", type=int, default=16_384, help="slots, half of them for the newest tokens")
+    equipped.set_defaults(run=equip)
     options = parser.parse_args()
     torch.set_flush_denormal(True)
     return 0 if options.run(options) else 1

@@ -4,8 +4,8 @@
     python -m benchmarks.quality --data qmsum/ --split test --one-each --out FOLDER
     python -m benchmarks.quality --data govreport/ --out FOLDER --documents 100 --systems --adapters se3/ attentive/
 
-Adapters that `awesum train` made write as much as they have learned to, several documents side by side; `zero-shot` is
-the embedded model with the same prompts and no adapter.
+Adapters that `awesum train` made write several documents side by side, with --own-length as much as they have learned
+to; `zero-shot` is the embedded model with the same prompts and no adapter.
 
 The documents are taken evenly from the split; with a query, every system gets it. FOLDER has `references.jsonl` and a
 file for each system, to which every summary is added as soon as it is written: interrupted, it goes on from there. The
@@ -134,7 +134,7 @@ def write(name: str, system: Callable[[Example, int], str], chosen: list[Example
     return path
 
 
-def write_trained(folder: str, chosen: list[Example], out: Path) -> Path:
+def write_trained(folder: str, chosen: list[Example], out: Path, own_length: bool) -> Path:
     """The summaries of an adapter, those of an earlier run included."""
     path = out / f"{Path(folder).name}.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -147,7 +147,13 @@ def write_trained(folder: str, chosen: list[Example], out: Path) -> Path:
             folder = aside
         summarizer = Summarizer(folder)
         started = time.perf_counter()
-        runs = (summarizer.start(Document(example.document), Settings(query=example.query)) for example in todo)
+        runs = (
+            summarizer.start(
+                Document(example.document),
+                Settings(query=example.query, length=None if own_length else f"{count_words(example.summary)}w"),
+            )
+            for example in todo
+        )
         together = finish_together(summarizer.chat, cast("Iterator[CausalRecurrentRun]", runs), SIDE_BY_SIDE)
         for number, (example, summary) in enumerate(zip(todo, together, strict=True), 1):
             seconds = round((time.perf_counter() - started) / number, 1)  # of all so far: they are written together
@@ -175,6 +181,7 @@ def main() -> int:
     names = ["se3", "lead", "unsupervised", "extract", "awesum", "truncated"]
     parser.add_argument("--systems", nargs="*", choices=names, default=names)
     parser.add_argument("--adapters", nargs="+", default=[], metavar="FOLDER", help=f"or {ZERO_SHOT}")
+    parser.add_argument("--own-length", action="store_true", help="let adapters decide how much they write")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     chosen = evenly(options.data, options.split, options.documents, options.longest, options.one_each)
@@ -184,7 +191,7 @@ def main() -> int:
     for name in options.systems:
         write(name, getattr(systems, name), chosen, options.out)
     for folder in options.adapters:
-        write_trained(folder, chosen, options.out)
+        write_trained(folder, chosen, options.out, options.own_length)
     return 0
 
 

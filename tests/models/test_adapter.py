@@ -264,6 +264,32 @@ def test_losses_and_memories_are_those_of_the_equations(memory: str, family: str
         assert set(recalled) == (set() if memory == "none" else {2, 3})
 
 
+@pytest.mark.parametrize("layers", [(1, 2), (0, 3), (1,), "all"], ids=str)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_memory_in_any_layers_is_that_of_the_equations(memory: str, layers: Any) -> None:
+    """Also where layers above it or between neither remember nor change; the last one changes."""
+    model = adapted(pretrained(), trained=True, memory=memory, memory_layers=layers, update_layers=1)
+    numbers = range(4) if layers == "all" else layers
+    assert model.first == numbers[0]
+    assert {int(name.split(".")[0]) for name in model.new_weights()} == {*numbers, 3}
+    batch = documents()
+    slow = [Document(model) for _ in batch]
+    states: States = model.start(3)
+    for number in range(3):
+        with torch.no_grad():
+            losses, states = answer(model, states, step_of(model, batch, number))
+        for row, one, each in zip(rows(losses, batch, number), slow, batch, strict=True):
+            np.testing.assert_allclose(row.numpy(), one.losses(each, number), rtol=2e-4, atol=2e-4)
+    assert set(states) == set(numbers)
+
+
+def test_layers_that_are_not_there_are_told_in_one_line() -> None:
+    for options, text in (({"memory_layers": (2, 9)}, "0 to 3"), ({"update_layers": 5}, "there are 4 layers")):
+        with pytest.raises(AwesumError, match=text) as error:
+            adapted(pretrained(), **options)
+        told_in_one_line(error)
+
+
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_each_memory_is_read(memory: str) -> None:
     """The equations are not compared where they say nothing: both memories of both layers change the answer."""

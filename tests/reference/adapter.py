@@ -41,13 +41,16 @@ class Document:
     def __init__(self, model: AwesomeCausal) -> None:
         self.w = weights(model.base)
         self.config, self.text = model.adapter, model.base.config
-        self.first = self.text.num_hidden_layers - self.config.memory_layers
+        layers, wanted = self.text.num_hidden_layers, self.config.memory_layers
+        wanted = layers if wanted == "all" else wanted
+        last = range(layers - wanted, layers) if isinstance(wanted, int) else wanted
+        self.remembering = set(last) if self.config.memory != "none" else set()
+        changing = range(layers - self.config.update_layers, layers) if self.config.update != "none" else ()
+        self.touched = self.remembering.union(changing)
         self.heads = self.text.num_attention_heads
         self.groups = self.text.num_key_value_heads
         self.memory: dict[tuple[int, str], Any] = {}
-        if self.config.memory == "none":
-            return
-        for layer in range(self.first, self.text.num_hidden_layers):
+        for layer in self.remembering:
             for kind in KINDS:
                 attentive = self.config.memory == "attentive"
                 start = self.w[f"model.layers.{layer}.memory.{kind}.initial"] if attentive else self._nothing()
@@ -94,7 +97,7 @@ class Document:
         """All before `border` as the pretrained layer has it, the rest as the adapter has it."""
         place = f"model.layers.{layer}"
         sides = [(f"{place}.prompted", slice(0, border)), (f"{place}.answering", slice(border, len(inp)))]
-        if layer < self.first:
+        if layer not in self.touched:
             sides = [(f"{place}.prompted", slice(0, len(inp)))]
         given = np.concatenate([self._norm(f"{name}.input_layernorm", inp[side]) for name, side in sides])
         q, k, v = (
@@ -114,7 +117,7 @@ class Document:
             if f"{name}.k_norm.weight" in self.w:
                 further[0] = self._norm(f"{name}.k_norm", further[0])
         found = np.zeros_like(q)
-        answers = np.arange(len(inp)) >= (border if layer >= self.first else len(inp))
+        answers = np.arange(len(inp)) >= border
         visible = np.concatenate(
             [np.repeat(answers[:, None], len(further[0]), 1), np.tril(np.ones((len(inp), len(inp)), dtype=bool))], 1
         )
@@ -130,10 +133,10 @@ class Document:
         for name, side in sides:
             hidden = inp[side] + linear(self.w, f"{name}.self_attn.o_proj", found[side])
             normed = self._norm(f"{name}.post_attention_layernorm", hidden)
-            if layer >= self.first:
+            if layer in self.remembering:
                 new = normed if self.config.memory == "attentive" else given[side]
                 states[layer] = np.concatenate([states[layer], new]) if layer in states else new
-            if name.endswith(".answering") and self.config.memory == "attentive":
+            if name.endswith(".answering") and layer in self.remembering and self.config.memory == "attentive":
                 read = [
                     attentive_read(self.w, f"{place}.memory.{kind}", normed, self.memory[layer, kind], self.heads)
                     for kind in KINDS
@@ -147,7 +150,7 @@ class Document:
         return np.concatenate(made)
 
     def _compressed(self, layer: int) -> list[Array]:
-        if self.config.memory != "compressive" or layer < self.first:
+        if self.config.memory != "compressive" or layer not in self.remembering:
             return []
         return [half for kind in KINDS for half in self.memory[layer, kind]]
 

@@ -68,7 +68,7 @@ class Attention(nn.Module):
 
 def split(states: torch.Tensor, heads: int) -> torch.Tensor:
     """(B, N, d) -> (B, heads, N, d / heads)."""
-    return states.unflatten(2, (heads, states.shape[2] // heads)).transpose(1, 2)
+    return states.view(*states.shape[:2], heads, states.shape[2] // heads).transpose(1, 2)
 
 
 def merged(states: torch.Tensor) -> torch.Tensor:

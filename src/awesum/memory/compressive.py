@@ -99,6 +99,6 @@ class CompressiveMemory(nn.Module):
 
 
 def filled(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each row's vectors pushed to its end in their order, what is masked to its beginning; what all rows mask, goes."""
+    """Each row's vectors at its end, in their order, and before them what is masked, as the fullest row has it."""
     order = mask.int().argsort(dim=1, stable=True)[:, mask.shape[1] - int(mask.sum(1).max()) :]
     return states.gather(1, order[..., None].expand(-1, -1, states.shape[2])), mask.gather(1, order)

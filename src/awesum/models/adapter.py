@@ -585,7 +585,7 @@ class _Rows:
         self.held.mask[row, :length] = True if source.mask is None else source.mask[0]
 
     def _larger(self, source: Source) -> Source:
-        """Room for a longer memory; what is there stays. Zeros where there is nothing: no mask hides what is no number."""
+        """Room for a longer memory; what is there stays. Zeros elsewhere, because no mask hides what is no number."""
         rows, length = len(self.lengths), -(-source.keys.shape[2] // GRAIN) * GRAIN
         keys, values = (
             tensor.new_zeros(rows, tensor.shape[1], length, tensor.shape[3]) for tensor in (source.keys, source.values)
