@@ -25,7 +25,6 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
-from torch.nn.utils import parametrize
 
 from awesum.errors import AwesumError
 from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
@@ -119,17 +118,33 @@ class Passage:
 
 
 class LowRank(nn.Module):
-    """W + B A, with a B that begins as zero."""
+    """x W + x A B for a frozen W, with a B that begins as zero.
 
-    def __init__(self, weight: torch.Tensor, rank: int) -> None:
+    The update is applied to what passes through, which is cheaper than to make W + A B of it: the answer is short.
+    """
+
+    def __init__(self, linear: nn.Linear, rank: int) -> None:
         super().__init__()
-        rank = min(rank, *weight.shape)
-        self.a = nn.Parameter(torch.randn(rank, weight.shape[1], dtype=torch.float32) * weight.shape[1] ** -0.5)
-        self.b = nn.Parameter(torch.zeros(weight.shape[0], rank, dtype=torch.float32))
+        self.linear = linear
+        rank = min(rank, linear.in_features, linear.out_features)
+        self.a = nn.Parameter(torch.randn(rank, linear.in_features, dtype=torch.float32) * linear.in_features**-0.5)
+        self.b = nn.Parameter(torch.zeros(linear.out_features, rank, dtype=torch.float32))
 
-    def forward(self, weight: torch.Tensor) -> torch.Tensor:
-        """The weight with its update."""
-        return weight + (self.b @ self.a).to(weight.dtype)
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        """What the updated matrix makes of vectors."""
+        found: torch.Tensor = self.linear(given)
+        update = nn.functional.linear(nn.functional.linear(given.to(self.a.dtype), self.a), self.b)
+        return found + update.to(found.dtype)
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The matrix with its update."""
+        return self.linear.weight + (self.b @ self.a).to(self.linear.weight.dtype)
+
+    @property
+    def bias(self) -> torch.Tensor | None:
+        """That of the matrix, which does not change."""
+        return self.linear.bias
 
 
 @dataclass(frozen=True)
@@ -200,12 +215,14 @@ class RememberingLayer(nn.Module):
     def _update(self, config: AdapterConfig) -> None:
         """Let the matrices where it answers change."""
         self.answering = deepcopy(self.prompted)
-        for module in self.answering.modules():
-            if isinstance(module, nn.Linear):
+        for holder in list(self.answering.modules()):
+            for name, module in list(holder.named_children()):
+                if not isinstance(module, nn.Linear):
+                    continue
                 if config.update == "full":
                     module.weight.requires_grad_()
                 else:
-                    parametrize.register_parametrization(module, "weight", LowRank(module.weight, config.rank))
+                    setattr(holder, name, LowRank(module, config.rank))
 
     def __getattr__(self, name: str) -> Any:
         """What the library asks a layer for, such as the kind of its attention."""
@@ -461,9 +478,12 @@ class AwesomeCausal(nn.Module):
 
     def merge(self) -> None:
         """Make low-rank updates part of the weights: no more to be trained, and nothing to be added on the way."""
-        for module in list(self.modules()):
-            if isinstance(module, nn.Linear) and parametrize.is_parametrized(module, "weight"):
-                parametrize.remove_parametrizations(module, "weight", leave_parametrized=True)
+        for holder in list(self.modules()):
+            for name, module in list(holder.named_children()):
+                if isinstance(module, LowRank):
+                    with torch.no_grad():
+                        module.linear.weight.copy_(module.weight)
+                    setattr(holder, name, module.linear)
 
 
 def after(
