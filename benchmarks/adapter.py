@@ -19,7 +19,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,11 +33,11 @@ from awesum.models.causal import ChatModel, Prompt, load_base
 from awesum.models.loading import window_of
 from awesum.preparation import CausalPreparation, Prepared
 from awesum.recurrence import DocumentInputs
-from awesum.recurrence.causal import train
+from awesum.recurrence.causal import Reader, train
 from awesum.recurrent import prompts_of
 from awesum.salience.trained import TrainedSalience
 from awesum.settings import SMOLLM2
-from awesum.training.trunk import TrunkCache, run_trunk
+from awesum.training.trunk import TrunkCache, read_now
 from awesum.weights import cache_folder, minilm_folder
 from benchmarks import report
 from benchmarks.quality import evenly
@@ -73,15 +73,15 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def cache(options: argparse.Namespace) -> bool:
-    """An epoch whose trunk comes from the disk, against one that computes it, with the optimizer's step in both."""
+    """An epoch that takes from the disk what the frozen layers make, against one that computes it."""
     model, preparation = made("attentive", memory_size=options.memory_size)
     some = documents(options, preparation)
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=1e-5)
 
-    def epoch(trunk: Callable[[Sequence[int], Sequence[int]], torch.Tensor]) -> None:
+    def epoch(read: Reader) -> None:
         for document in some:
-            train(model, [document], torch.Tensor.backward, trunk=trunk)
+            train(model, [document], torch.Tensor.backward, read=read)
             optimizer.step()
             optimizer.zero_grad()
 
@@ -90,7 +90,7 @@ def cache(options: argparse.Namespace) -> bool:
         first = seconds(lambda: epoch(kept))
         ratios = []
         for _ in range(options.rounds):
-            without, with_cache = seconds(lambda: epoch(partial(run_trunk, model))), seconds(lambda: epoch(kept))
+            without, with_cache = seconds(lambda: epoch(partial(read_now, model))), seconds(lambda: epoch(kept))
             print(f"without {without:.1f} s, from the cache {with_cache:.1f} s, filling it {first:.1f} s")
             ratios.append(without / with_cache)
     return report("an epoch from the cache, times as fast as without", statistics.median(ratios), 5, at_most=False)
@@ -160,8 +160,8 @@ def positions(options: argparse.Namespace) -> bool:
 
         with torch.no_grad():
             for document in documents(options, preparation):
-                trunk = TrunkCache(model, cache_folder() / "trunk")
-                train(model, [document], lambda loss: None, trunk=trunk, told=told)
+                read = TrunkCache(model, cache_folder() / "trunk")
+                train(model, [document], lambda loss: None, read=read, told=told)
         lines[Path(folder).name] = {at: sum(of[::2]) / sum(of[1::2]) for at, of in sorted(sums.items())}
         total = sum(sum(of[::2]) for of in sums.values()) / sum(sum(of[1::2]) for of in sums.values())
         by_number = ", ".join(f"{at}: {value:.3f}" for at, value in lines[Path(folder).name].items())

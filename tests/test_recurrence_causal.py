@@ -14,8 +14,8 @@ import torch
 
 from awesum.models.adapter import AwesomeCausal, States
 from awesum.recurrence import DocumentInputs, causal
-from awesum.recurrence.causal import Step, answer, train
-from awesum.training.trunk import run_trunk
+from awesum.recurrence.causal import Reading, Step, answer, train
+from awesum.training.trunk import read_now
 from tests.models.test_adapter import END, adapted, document, plain_losses, pretrained, step_of
 from tests.reference.adapter import Document
 
@@ -31,7 +31,7 @@ def learn(
     model: AwesomeCausal, batch: list[DocumentInputs], **options: Any
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     model.zero_grad()
-    loss = train(model, batch, lambda loss: loss.backward(), trunk=partial(run_trunk, model), **options)
+    loss = train(model, batch, lambda loss: loss.backward(), read=partial(read_now, model), **options)
     return loss, gradients(model)
 
 
@@ -147,8 +147,8 @@ def test_document_of_empty_targets_only_teaches_nothing() -> None:
     model = adapted(pretrained(), trained=True)
     silent = document(3, 5, empty=(0, 1, 2))
     called: list[torch.Tensor] = []
-    trunk = partial(run_trunk, model)
-    assert train(model, [silent], called.append, trunk=trunk, empty_targets=False) == 0
+    read = partial(read_now, model)
+    assert train(model, [silent], called.append, read=read, empty_targets=False) == 0
     assert not called
     # Beside another it counts as a document: the mean is over both.
     alone, _ = learn(model, [document(3, 6)], empty_targets=False)
@@ -206,7 +206,7 @@ def test_measuring_learns_nothing_and_gives_the_same_loss() -> None:
     loss, _ = learn(model, documents())
     model.zero_grad()
     with torch.no_grad():
-        measured = train(model, documents(), lambda loss: None, trunk=partial(run_trunk, model))
+        measured = train(model, documents(), lambda loss: None, read=partial(read_now, model))
     torch.testing.assert_close(measured, loss, rtol=1e-6, atol=0)
     assert all(weight.grad is None for weight in model.parameters())
 
@@ -229,27 +229,26 @@ def test_document_twice_in_a_batch_counts_twice() -> None:
     torch.testing.assert_close(learn(model, [one, one, other])[0], torch.stack(losses).mean(), rtol=1e-5, atol=0)
 
 
-def test_trunk_is_asked_for_each_pass_and_nothing_else() -> None:
+def test_each_pass_is_read_once() -> None:
     model = adapted(pretrained(), trained=True)
-    asked: list[tuple[list[int], list[int]]] = []
+    asked: list[tuple[Any, ...]] = []
 
-    def trunk(segment: Any, behind: Any) -> torch.Tensor:
-        asked.append((list(segment), list(behind)))
-        return run_trunk(model, segment, behind)
+    def read(*part: Any) -> Reading:
+        asked.append(part)
+        return read_now(model, *part)
 
     each = document(3, 2)
-    train(model, [each], lambda loss: loss.backward(), trunk=trunk)
-    assert asked == [
-        (list(each.segments[number]), [*each.requests[number], *each.targets[number]]) for number in range(3)
-    ]
+    train(model, [each], lambda loss: loss.backward(), read=read)
+    assert asked == list(zip(each.segments, each.requests, each.targets, strict=True))
 
 
 def test_request_of_one_token_and_a_segment_without_a_frame() -> None:
     """The prompt's last token is all that the request is."""
     model = adapted(pretrained(), trained=True)
     bare = DocumentInputs("bare", [[5], [6, 7]], [[END], [8, END]], requests=[[9], [9]], special=1)
-    step = Step.of([bare], 0, partial(run_trunk, model), model.device)
-    assert step.prompt.shape[1] == 1
+    step = Step.of([bare], 0, partial(read_now, model), model.device)
+    assert step.keys.shape[:2] == (2, 1)
+    assert step.keys.shape[3] == 1
     loss, _ = learn(model, [bare])
     alone = Document(model)
     losses = [*alone.losses(bare, 0), *alone.losses(bare, 1)]
@@ -301,12 +300,12 @@ def test_memory_does_not_grow_with_the_document(memory: str) -> None:
         loss.backward()
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed.tensor):
-        train(model, [alike], backward, trunk=partial(run_trunk, model))
+        train(model, [alike], backward, read=partial(read_now, model))
         assert count() == 0  # nothing is left behind
         assert len(set(held[2:])) == 1
         losses: list[torch.Tensor] = []
         kept: list[int] = []
-        train(model, [alike], lambda loss: (losses.append(loss), kept.append(count())), trunk=partial(run_trunk, model))
+        train(model, [alike], lambda loss: (losses.append(loss), kept.append(count())), read=partial(read_now, model))
     assert kept == sorted(set(kept)), "a consumer that keeps its losses would be seen"
 
 
@@ -329,12 +328,12 @@ def riddles() -> list[DocumentInputs]:
 def solved(memory: str, steps: int) -> int:
     """Riddles whose answer is more likely than all else together, after some steps of training on all of them."""
     model = adapted(pretrained(), memory=memory, update="full", memory_size=8)
-    known: dict[tuple[int, ...], torch.Tensor] = {}
+    known: dict[tuple[int, ...], Reading] = {}
 
-    def trunk(segment: Any, behind: Any) -> torch.Tensor:
-        place = (*segment, *behind)
+    def read(*part: Any) -> Reading:
+        place = tuple(token for tokens in part for token in tokens)
         if place not in known:
-            known[place] = run_trunk(model, segment, behind)
+            known[place] = read_now(model, *part)
         return known[place]
 
     optimizer = torch.optim.Adam([weight for weight in model.parameters() if weight.requires_grad], lr=3e-3)
@@ -346,7 +345,7 @@ def solved(memory: str, steps: int) -> int:
         def note(each: DocumentInputs, number: int, loss: float, _: int, right: list[bool] = right) -> None:
             right += [loss < 0.69] if number else []
 
-        train(model, riddles(), lambda loss: loss.backward(), trunk=trunk, told=note)
+        train(model, riddles(), lambda loss: loss.backward(), read=read, told=note)
         optimizer.step()
         best = max(best, sum(right))
         if best == len(KEYS):

@@ -49,7 +49,7 @@ from awesum.models.adapter import (
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Step, answer, first_rows
 from awesum.settings import ADAPTER
-from awesum.training.trunk import run_trunk
+from awesum.training.trunk import read_now
 from tests.reference.adapter import Document
 
 END, VOCABULARY = 2, 53
@@ -135,7 +135,7 @@ def documents() -> list[DocumentInputs]:
 
 
 def step_of(model: AwesomeCausal, batch: list[DocumentInputs], number: int) -> Step:
-    return Step.of(batch, number, partial(run_trunk, model), model.device)
+    return Step.of(batch, number, partial(read_now, model), model.device)
 
 
 def rows(losses: torch.Tensor, batch: list[DocumentInputs], number: int) -> list[torch.Tensor]:
@@ -645,19 +645,18 @@ def test_rank_is_at_most_that_of_the_matrix() -> None:
 def changed(name: str) -> str:
     base = pretrained()
     with torch.no_grad():
-        dict(base.named_parameters())[name][..., 0] += 1e-3
+        dict(base.named_parameters())[name][..., 0] += 0.1
     return adapted(base).fingerprint()
 
 
-def test_fingerprint_is_that_of_the_trunk() -> None:
+def test_fingerprint_is_that_of_the_pretrained_model() -> None:
     plain = adapted(pretrained()).fingerprint()
     for options in ({"memory": "none"}, {"update": "full"}, {"trained": True}, {"memory": "compressive"}):
         assert adapted(pretrained(), **options).fingerprint() == plain
     for name in ("embed_tokens.weight", "layers.0.mlp.up_proj.weight", "layers.1.input_layernorm.weight"):
         assert changed(f"model.{name}") != plain, name
-    for name in ("model.layers.2.mlp.up_proj.weight", "model.layers.3.input_layernorm.weight", "model.norm.weight"):
-        assert changed(name) == plain, name
-    assert changed("lm_head.weight") == plain
+    for name in ("layers.2.mlp.up_proj.weight", "layers.3.input_layernorm.weight", "norm.weight"):
+        assert changed(f"model.{name}") != plain, name
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,11 @@ from awesum import Document, Settings, Summarizer
 from awesum.cli import main
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
+from awesum.length import count_words
 from awesum.models.adapter import WEIGHTS, AwesomeCausal, read_config
-from awesum.models.causal import ChatModel
-from awesum.recurrent import CausalRecurrentRun
+from awesum.models.causal import ChatModel, Prompt
+from awesum.prompting import Facts
+from awesum.recurrent import CausalRecurrentRun, of_length
 from awesum.settings import ADAPTER
 from awesum.training.run import train
 from awesum.training.settings import TrainingSettings
@@ -187,7 +189,7 @@ def test_trunk_is_kept_and_gives_the_same_losses(
     monkeypatch.setattr(AwesomeCausal, "trunk", counting)
     frozen = replace(settings, output=str(tmp_path / "frozen"), freeze_trunk=True)
     go(frozen, say=said.append)
-    assert any("the trunk (the first 2 layers) reads" in note for note in said)
+    assert any("the frozen layers read" in note for note in said)
     assert any(str(tmp_path / "cache" / "trunk") in note for note in said)
     found, expected = history(frozen.output), history(settings.output)
     assert [loss for _, loss, _, _ in found[:1]] == pytest.approx([expected[0][1]], rel=1e-3)
@@ -198,7 +200,8 @@ def test_trunk_is_kept_and_gives_the_same_losses(
     kept = list((tmp_path / "cache" / "trunk").rglob("*.npy"))
     assert kept
     go(replace(frozen, output=str(tmp_path / "third"), memory="compressive"))
-    assert sorted(kept) == sorted((tmp_path / "cache" / "trunk").rglob("*.npy"))
+    further = set((tmp_path / "cache" / "trunk").rglob("*.npy")).difference(kept)
+    assert 0 < len(further) < len(kept) / 2  # what this memory takes of the segments; the rest is shared
 
 
 # ------------------------------------------------------------------------------------------------ killed and resumed
@@ -339,7 +342,7 @@ def test_setting_that_would_do_nothing_with_a_bart_is_refused(change: dict[str, 
         ({"salient": "key-value"}, "is not one of none, text for a causal model"),
         ({"update": "lowrank"}, "did you mean 'low-rank'"),
         ({"memory_layers": 9}, "there are 4 layers"),
-        ({"memory_layers": "all"}, "memory_layers must be a whole number"),
+        ({"update_layers": 9}, "there are 4 layers"),
         ({"memory": "compressive", "memory_size": 7}, "odd"),
         ({"memory": "none", "update": "none"}, "nothing"),
     ],
@@ -441,12 +444,67 @@ def test_parts_come_as_they_are_written(summarizer: Summarizer, document: Docume
     assert run._reached < len(run.segments) - 1
 
 
-def test_length_leaves_sentences_out_and_says_so(summarizer: Summarizer, document: Document) -> None:
-    free = summarizer.start(document, Settings()).finish()
-    short = summarizer.start(document, Settings(length="1s")).finish()
-    assert len(short.text.split()) < len(free.text.split())
-    assert any("left out to keep to the length" in note for note in short.notes)
-    assert not any("keep to the length" in note for note in free.notes)
+def test_length_is_kept_to_and_segments_without_a_share_are_only_remembered(
+    summarizer: Summarizer, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Prompt] = []
+    follow = ChatModel.follow
+    monkeypatch.setattr(
+        ChatModel,
+        "follow",
+        lambda self, documents, count: follow(self, (noting(each, asked) for each in documents), count),
+    )
+    run = summarizer.start(document, Settings(length="1s"))
+    short = run.finish()
+    assert len(asked) == len(run.segments)
+    written = [number for number, prompt in enumerate(asked) if prompt.known is None]
+    assert [number for number, prompt in enumerate(asked) if prompt.known == ()] == [
+        number for number in range(len(asked)) if number not in written
+    ]
+    assert written
+    assert len(written) < len(asked)
+    assert sum(len(part.sentences) for part in short.parts) <= 2
+
+
+def test_length_is_asked_for_from_a_model_that_would_end_sooner(
+    summarizer: Summarizer, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parts end where they are long enough, not where the model would."""
+    monkeypatch.setattr("awesum.recurrent.LONGEST_PART", 200)
+    chat = summarizer.chat
+    assert chat.memory
+    monkeypatch.setattr(chat.memory, "adapter", replace(chat.memory.adapter, ending=1e-9))
+    assert not summarizer.start(document, Settings()).finish().text
+    run = summarizer.start(document, Settings(length="60w"))
+    assert isinstance(run, CausalRecurrentRun)
+    run.read()
+    asked = []
+    for _, number, answer in chat.follow([noting(run.prompts(), asked)]):
+        least = asked[number].least
+        assert len(answer.tokens) >= least if asked[number].known is None else not answer.tokens
+        run.take(number, answer)
+    assert max(prompt.least for prompt in asked) > 10
+
+
+def noting(prompts: Iterable[Prompt], asked: list[Prompt]) -> Iterator[Prompt]:
+    for prompt in prompts:
+        asked.append(prompt)
+        yield prompt
+
+
+def test_what_is_left_of_a_length_says_how_much_is_written() -> None:
+    facts = Facts("The ward had 12 nurses. Sarah Brown runs it. The roof is new.")
+    prompt = Prompt([1, 2, 3], lambda text: False, 200, least=0)
+    silent = of_length(prompt, 5.0, 1.5, count_words, facts)
+    assert silent.known == ()
+    asked = of_length(prompt, 20.0, 1.5, count_words, facts)
+    assert (asked.known, asked.least, asked.limit) == (None, 24, 24 + 60)
+    assert of_length(prompt, 4000.0, 1.5, count_words, facts).limit == 400
+    ten = "The ward had 12 nurses and they were all very kind. "
+    invented = "The ward had 13 nurses and they were all very kind. "
+    assert not asked.enough(ten + "The")
+    assert asked.enough(ten + ten + "The")
+    assert not asked.enough(ten + invented + "The")
 
 
 def test_interrupted_run_goes_on_behind_its_parts(summarizer: Summarizer, document: Document) -> None:

@@ -15,9 +15,9 @@ import torch
 from awesum.errors import AwesumError
 from awesum.models.adapter import AwesomeCausal
 from awesum.recurrence import DocumentInputs
-from awesum.recurrence.causal import train
+from awesum.recurrence.causal import Reading, train
 from awesum.training import trunk
-from awesum.training.trunk import TrunkCache, duration, existing, plan, run_trunk
+from awesum.training.trunk import TrunkCache, duration, existing, plan, read_now
 from tests.models.test_adapter import FAMILIES, adapted, document, pretrained
 
 SEGMENT = [1, 1, 5, 9, 12, 7, 30, 31]
@@ -29,17 +29,20 @@ def model() -> AwesomeCausal:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many tokens each look of a trunk was at."""
+def asked(model: AwesomeCausal) -> list[int]:
+    """How many tokens each look of the frozen layers was at."""
     looks: list[int] = []
-    real = AwesomeCausal.trunk
-
-    def counting(self: AwesomeCausal, input_ids: torch.Tensor, *args: Any) -> torch.Tensor:
-        looks.append(input_ids.shape[1])
-        return real(self, input_ids, *args)
-
-    monkeypatch.setattr(AwesomeCausal, "trunk", counting)
+    model.base.model.embed_tokens.register_forward_pre_hook(lambda _, given: looks.append(given[0].shape[1]))
     return looks
+
+
+def alike(found: Reading, expected: Reading) -> None:
+    for name, numbers in vars(expected).items():
+        torch.testing.assert_close(getattr(found, name), numbers, rtol=2e-3, atol=2e-4)
+
+
+def equal(found: Reading, expected: Reading) -> bool:
+    return all(torch.equal(getattr(found, name), numbers) for name, numbers in vars(expected).items())
 
 
 def files(folder: Path) -> list[Path]:
@@ -51,65 +54,77 @@ def told_in_one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("layers", [2, 4])
+@pytest.mark.parametrize("memory", ["none", "attentive", "compressive"])
+@pytest.mark.parametrize("layers", [2, 4, (0, 2)], ids=str)
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "gemma2"])
-def test_what_is_kept_is_what_is_computed(family: str, layers: int, tmp_path: Path) -> None:
-    model = adapted(pretrained(family), memory_layers=layers)
+def test_what_is_kept_is_what_is_computed(family: str, layers: Any, memory: str, tmp_path: Path) -> None:
+    model = adapted(pretrained(family), memory=memory, memory_layers=layers)
     cache = TrunkCache(model, tmp_path)
-    for behind in ([4, 8, 20, 21, 2], [4, 2]):
-        expected = run_trunk(model, SEGMENT, behind)
+    for request, target in (([4, 8], [20, 21, 2]), ([4, 8], [2]), ([4], [2])):
+        expected = read_now(model, SEGMENT, request, target)
+        assert expected.keys.shape[:2] == (4 - model.first, len(SEGMENT) + len(request) - 1)
+        assert expected.states.shape[:2] == (len(model.place.remembering), len(SEGMENT))
         for _ in range(2):  # computed, and read
-            found = cache(SEGMENT, behind)
-            assert found.dtype == model.base.dtype
-            torch.testing.assert_close(found, expected, rtol=2e-3, atol=1e-4)
+            found = cache(SEGMENT, request, target)
+            assert found.keys.dtype == model.base.dtype
+            alike(found, expected)
 
 
 def test_second_time_nothing_is_computed(model: AwesomeCausal, tmp_path: Path, asked: list[int]) -> None:
-    first = TrunkCache(model, tmp_path)(SEGMENT, [4, 8, 2])
-    assert asked == [8, 3]
+    first = TrunkCache(model, tmp_path)(SEGMENT, [4, 8], [2])
+    assert asked == [8, 1, 1]
     cache = TrunkCache(model, tmp_path)
-    assert cache.has(SEGMENT, [4, 8, 2])
-    assert torch.equal(cache(SEGMENT, [4, 8, 2]), first)
-    assert asked == [8, 3]
-    assert not cache.has(SEGMENT, [4, 8, 3])
+    assert cache.has(SEGMENT, [4, 8], [2])
+    assert equal(cache(SEGMENT, [4, 8], [2]), first)
+    assert asked == [8, 1, 1]
+    assert not cache.has(SEGMENT, [4, 8], [5, 2])
 
 
-def test_several_answers_behind_a_segment_share_its_file(
+def test_several_answers_behind_a_segment_share_its_files(
     model: AwesomeCausal, tmp_path: Path, asked: list[int]
 ) -> None:
     cache = TrunkCache(model, tmp_path)
-    answers = [[4, 8, 20, 2], [4, 8, 2], [4, 8, 21, 22, 2]]
-    cache.fill(SEGMENT, answers)
-    assert asked == [8, 4, 3, 5]
-    assert len(files(tmp_path)) == 4
-    for behind in answers:
-        torch.testing.assert_close(cache(SEGMENT, behind), run_trunk(model, SEGMENT, behind), rtol=2e-3, atol=1e-4)
-    assert len(files(tmp_path)) == 4
-    assert asked[4:] == [12, 11, 13]  # only what was compared with
+    behind = [([4, 8], [20, 2]), ([4, 8], [2]), ([4, 9, 8], [21, 22, 2])]
+    cache.fill(SEGMENT, behind)
+    assert asked == [8, 1, 2, 1, 1, 2, 3]
+    assert len(files(tmp_path)) == 2 + 2 + 3  # of the segment, of two requests, of three answers
+    for request, target in behind:
+        alike(cache(SEGMENT, request, target), read_now(model, SEGMENT, request, target))
+    assert len(files(tmp_path)) == 7
+    assert len(asked) == 7 + 6  # only what was compared with
 
 
-def test_border_between_segment_and_answer_is_part_of_the_name(model: AwesomeCausal, tmp_path: Path) -> None:
+def test_memories_share_what_they_have_in_common(tmp_path: Path) -> None:
+    """What may be remembered differs, keys and values do not."""
+    for memory, count in (("none", 3), ("attentive", 4), ("compressive", 5)):
+        TrunkCache(adapted(pretrained(), memory=memory), tmp_path)(SEGMENT, [4, 8], [20, 2])
+        assert len(files(tmp_path)) == count
+
+
+def test_borders_are_part_of_the_name(model: AwesomeCausal, tmp_path: Path) -> None:
     cache = TrunkCache(model, tmp_path)
-    cache([1, 5, 6], [7, 8])
-    assert not cache.has([1, 5], [6, 7, 8])
-    assert cache([1, 5], [6, 7, 8]).shape == (5, 32)
-    assert cache([1, 5, 6], [7, 8]).shape == (5, 32)
+    cache([1, 5, 6], [7, 8], [9, 2])
+    assert not cache.has([1, 5], [6, 7, 8], [9, 2])
+    assert not cache.has([1, 5, 6], [7, 8, 9], [2])
+    assert cache([1, 5], [6, 7, 8], [9, 2]).states.shape == (2, 2, 32)
+    assert cache([1, 5, 6], [7, 8], [9, 2]).states.shape == (2, 3, 32)
 
 
 def test_half_precision_is_what_is_kept(model: AwesomeCausal, tmp_path: Path) -> None:
     cache = TrunkCache(model, tmp_path)
-    cache(SEGMENT, [4, 2])
+    cache(SEGMENT, [4, 8], [20, 2])
     arrays = [np.load(path, allow_pickle=False) for path in files(tmp_path)]
     assert {array.dtype for array in arrays} == {np.dtype(np.float16)}
-    assert sorted(array.shape for array in arrays) == [(2, 32), (8, 32)]
-    assert cache.bytes_for(10) == sum(array.nbytes for array in arrays)
+    width = 2 * 2 * 2 * 8  # keys and values of two layers, two heads of eight numbers
+    assert sorted(array.shape for array in arrays) == [(1, width), (2, 32), (8, 2 * 32), (8, width)]
+    assert cache.bytes_for(8 + 1, 2) - 2 * 2 * 32 == sum(array.nbytes for array in arrays)
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", range(4))
 @pytest.mark.parametrize("kind", ["empty", "truncated", "garbage", "other rows", "pickled", "folder"])
 def test_damaged_file_is_made_again(kind: str, which: int, model: AwesomeCausal, tmp_path: Path) -> None:
     cache = TrunkCache(model, tmp_path)
-    expected = cache(SEGMENT, [4, 8, 2])
+    expected = cache(SEGMENT, [4, 8], [2])
     path = files(tmp_path)[which]
     good = path.read_bytes()
     if kind == "empty":
@@ -128,10 +143,10 @@ def test_damaged_file_is_made_again(kind: str, which: int, model: AwesomeCausal,
         path.unlink()
         path.mkdir()
         with pytest.raises(AwesumError) as error:
-            cache(SEGMENT, [4, 8, 2])
+            cache(SEGMENT, [4, 8], [2])
         told_in_one_line(error)
         return
-    assert torch.equal(cache(SEGMENT, [4, 8, 2]), expected)
+    assert equal(cache(SEGMENT, [4, 8], [2]), expected)
     assert path.read_bytes() == good
 
 
@@ -150,10 +165,10 @@ def test_interrupted_write_leaves_no_wrong_file(
     with monkeypatch.context() as patch:
         patch.setattr(trunk.np, "save", half)
         with pytest.raises(KeyboardInterrupt):
-            cache(SEGMENT, [4, 2])
-    assert not cache.has(SEGMENT, [4, 2])
+            cache(SEGMENT, [4], [2])
+    assert not cache.has(SEGMENT, [4], [2])
     assert not [path for path in files(tmp_path) if path.suffix == ".npy"]
-    torch.testing.assert_close(cache(SEGMENT, [4, 2]), run_trunk(model, SEGMENT, [4, 2]), rtol=2e-3, atol=1e-4)
+    alike(cache(SEGMENT, [4], [2]), read_now(model, SEGMENT, [4], [2]))
 
 
 def test_interruption_between_segment_and_answer(
@@ -171,10 +186,10 @@ def test_interruption_between_segment_and_answer(
     with monkeypatch.context() as patch:
         patch.setattr(TrunkCache, "_keep", once)
         with pytest.raises(KeyboardInterrupt):
-            cache(SEGMENT, [4, 2])
+            cache(SEGMENT, [4], [2])
     assert len(files(tmp_path)) == 1
-    assert not cache.has(SEGMENT, [4, 2])
-    assert cache(SEGMENT, [4, 2]).shape == (10, 32)
+    assert not cache.has(SEGMENT, [4], [2])
+    assert cache(SEGMENT, [4], [2]).answer.shape == (1, 32)
 
 
 def test_other_weights_have_another_folder(tmp_path: Path) -> None:
@@ -185,9 +200,9 @@ def test_other_weights_have_another_folder(tmp_path: Path) -> None:
         TrunkCache(adapted(pretrained(), memory_layers=3), tmp_path),
     ]
     assert len({cache.folder for cache in (one, *others)}) == 3
-    one(SEGMENT, [4, 2])
+    one(SEGMENT, [4], [2])
     for cache in others:
-        assert not cache.has(SEGMENT, [4, 2])
+        assert not cache.has(SEGMENT, [4], [2])
 
 
 @pytest.mark.parametrize("place", ["write", "move", "folder"])
@@ -202,12 +217,12 @@ def test_full_disk_is_told_in_one_line(
         owner, name = {"write": (trunk.np, "save"), "move": (os, "replace"), "folder": (Path, "mkdir")}[place]
         patch.setattr(owner, name, full)
         with pytest.raises(AwesumError, match="No space left on device") as error:
-            cache(SEGMENT, [4, 2])
+            cache(SEGMENT, [4], [2])
     told = told_in_one_line(error)
     assert str(cache.folder) in told
     assert "AWESUM_CACHE" in told
     assert files(tmp_path) == []
-    assert cache(SEGMENT, [4, 2]).shape == (10, 32)
+    assert cache(SEGMENT, [4], [2]).answer.shape == (1, 32)
 
 
 @pytest.mark.parametrize("number", [70000.0, float("nan"), float("inf")])
@@ -222,24 +237,25 @@ def test_number_that_half_precision_cannot_hold_is_told(
         return found
 
     monkeypatch.setattr(AwesomeCausal, "trunk", large)
+    cache = TrunkCache(model, tmp_path)
     with pytest.raises(AwesumError, match="train without freeze_trunk") as error:
-        TrunkCache(model, tmp_path)(SEGMENT, [4, 2])
+        cache(SEGMENT, [4], [20, 2])
     told_in_one_line(error)
-    assert files(tmp_path) == []
+    assert not cache.has(SEGMENT, [4], [20, 2])
 
 
 def test_training_with_what_was_kept_is_training(model: AwesomeCausal, tmp_path: Path, asked: list[int]) -> None:
     batch = [document(3, 1), document(2, 2, empty=(0,))]
     cache = TrunkCache(model, tmp_path)
     losses, found = [], []
-    for source in (cache, cache, lambda *each: run_trunk(model, *each)):
+    for source in (cache, cache, lambda *each: read_now(model, *each)):
         model.zero_grad()
         asked.clear()
-        losses.append(train(model, batch, lambda loss: loss.backward(), trunk=source))
+        losses.append(train(model, batch, lambda loss: loss.backward(), read=source))
         found.append(
             {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
         )
-        assert len(asked) == (10, 0, 5)[len(losses) - 1]
+        assert bool(asked) == (True, False, True)[len(losses) - 1]
     assert torch.equal(losses[0], losses[1])
     torch.testing.assert_close(losses[0], losses[2], rtol=1e-3, atol=0)
     for name, gradient in found[2].items():
@@ -265,7 +281,7 @@ def test_plan_says_time_disk_and_memory(model: AwesomeCausal, tmp_path: Path) ->
     plan(cache, texts(), measured, 2.5, said.append)
     assert len(said) == 2
     tokens = tokens_of([*texts(), *measured])
-    assert f"the trunk (the first 2 layers) reads {tokens:,} tokens once, 0 of them are there" in said[0]
+    assert f"the frozen layers read {tokens:,} tokens once, 0 of them are there" in said[0]
     assert "an epoch, 2.5 of them" in said[0]
     assert said[0].endswith("in all")
     assert str(cache.folder) in said[1]
@@ -277,10 +293,10 @@ def test_plan_says_time_disk_and_memory(model: AwesomeCausal, tmp_path: Path) ->
     assert " 0 of them are there" not in said[2]
     for each in texts():
         for segment, request, target in zip(each.segments, each.requests, each.targets, strict=True):
-            cache(segment, [*request, *target])
+            cache(segment, request, target)
     plan(cache, texts(), None, 1, said.append)
     there = tokens_of(texts())
-    assert f"reads {there:,} tokens once, {there:,} of them are there: about 0 s" in said[4]
+    assert f"read {there:,} tokens once, {there:,} of them are there: about 0 s" in said[4]
 
 
 def test_plan_changes_no_weight_and_no_chance(model: AwesomeCausal, tmp_path: Path) -> None:
@@ -297,7 +313,11 @@ def test_plan_refuses_where_there_is_no_room(
 ) -> None:
     usage = namedtuple("usage", "total used free")
     cache = TrunkCache(model, tmp_path)
-    needed = cache.bytes_for(tokens_of(texts()))
+    needed = sum(
+        cache.bytes_for(len(segment) + len(request) - 1, len(target))
+        for each in texts()
+        for segment, request, target in zip(each.segments, each.requests, each.targets, strict=True)
+    )
     said: list[str] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10**9, 10**9, needed - 1))
     with pytest.raises(AwesumError, match="are needed: make room there") as error:

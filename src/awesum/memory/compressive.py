@@ -65,8 +65,8 @@ class CompressiveMemory(nn.Module):
         compressed, uncompressed = memory[:, :split], memory[:, split:]  # (1)
         newest = torch.cat([uncompressed, hidden], 1)  # (2)
         newest, newest_mask = filled(newest, torch.cat([mask[:, split:], hidden_mask], 1))
-        if newest.shape[1] <= half:
-            return newest, newest_mask
+        if newest.shape[1] <= half:  # nothing leaves the newer half
+            return torch.cat([compressed, newest], 1), torch.cat([mask[:, :split], newest_mask], 1)
         older, older_mask = self._compressed(newest[:, :-half], newest_mask[:, :-half])  # (3)
         uncompressed, uncompressed_mask = newest[:, -half:], newest_mask[:, -half:]  # (4)
         compressed, compressed_mask = filled(

@@ -56,7 +56,7 @@ class AdapterConfig:
     base: str = ""
     """The pretrained model that it belongs to: `smollm2`, a folder, or a name on the hub."""
     base_sha256: str = ""
-    """Of the weights of its trunk: with others, the adapter would be wrong in silence."""
+    """Of that model's weights: with others, the adapter would be wrong in silence."""
     memory: str = "attentive"
     """`none` (Se3), `attentive` or `compressive`."""
     memory_layers: int | str | Sequence[int] = 3
@@ -415,15 +415,14 @@ class AwesomeCausal(nn.Module):
         return None if cap or getattr(head, "bias", None) is not None else head.weight
 
     def fingerprint(self) -> str:
-        """Of everything that the trunk's output depends on but the number format, which is this machine's choice."""
+        """Of all that the pretrained model's output depends on but the number format, which a machine chooses."""
         known = self.base.config.get_text_config().to_dict()
         for name in ("_name_or_path", "transformers_version", "architectures", "dtype"):
             known.pop(name, None)
         digest = sha256(json.dumps(known, sort_keys=True, default=str).encode())
         decoder = self.base.get_decoder()
         for name, parameter in decoder.named_parameters():
-            place = name.split(".")
-            if (place[0] == "layers" and int(place[1]) >= self.first) or place[0] == "norm":
+            if ".answering." in name or ".memory." in name:
                 continue
             digest.update(name.replace(".prompted.", ".").encode())
             rounded = parameter.detach().to("cpu", torch.bfloat16).contiguous()

@@ -1,7 +1,8 @@
 """From segment to segment with a causal model: the loop that trains its adapter.
 
 Step t takes segment t of every document of the batch; documents that have ended drop out. The prompt (the segment and
-the request) passes through the frozen layers without a graph; only the answer, a tenth of the tokens, is learned from.
+the request) passes through the frozen layers, which is the same in every epoch; only the answer, a tenth of the tokens,
+is learned from.
 Knows tokens and tensors, no texts and no files.
 """
 
@@ -15,14 +16,32 @@ import torch
 from transformers import DynamicCache
 
 from awesum.memory import MemoryState
-from awesum.models.adapter import AwesomeCausal, Passage, States, after
+from awesum.models.adapter import AwesomeCausal, States, after
 from awesum.models.masks import visible
 from awesum.recurrence.inputs import Backward, DocumentInputs, is_empty, longest_first, token_weight
 
 AT_A_TIME = 64
 """Target tokens whose scores are there at the same time."""
-Trunk = Callable[[Sequence[int], Sequence[int]], torch.Tensor]
-"""The trunk's output, (N, d), of a segment's tokens and of those behind them."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the frozen layers make of a segment, of the request behind it, and of its target: all but the answer itself.
+
+    The request's last token counts to the answer: it is what the answer's first token is written behind.
+    """
+
+    keys: torch.Tensor
+    """Of the prompt, in each layer above the trunk: (layers, P, heads, size)."""
+    values: torch.Tensor
+    states: torch.Tensor
+    """What may be written to memory, in each layer that has one: (layers, segment, d)."""
+    answer: torch.Tensor
+    """The trunk's output of what the target's tokens are written behind: (A, d)."""
+
+
+Reader = Callable[[Sequence[int], Sequence[int], Sequence[int]], Reading]
+"""A segment's tokens, those of the request, and those of the target."""
 Told = Callable[[DocumentInputs, int, float, int], object]
 """Told a document, the number of a segment, the sum of the losses of its target's tokens, and how many these are."""
 
@@ -32,7 +51,7 @@ def train(
     documents: Sequence[DocumentInputs],
     backward: Backward,
     *,
-    trunk: Trunk,
+    read: Reader,
     empty_targets: bool = True,
     label_smoothing: float = 0.0,
     told: Told | None = None,
@@ -49,7 +68,7 @@ def train(
     states: States = model.start(len(documents))
     for number in range(len(ordered[0].segments)):
         there = [document for document in ordered if number < len(document.segments)]
-        step = Step.of(there, number, trunk, model.device)
+        step = Step.of(there, number, read, model.device)
         scale = [weights[id(d)] if empty_targets or not is_empty(d, number) else 0.0 for d in there]
         with torch.set_grad_enabled(any(scale) and torch.is_grad_enabled()):
             losses, states = answer(model, first_rows(states, len(there)), step, label_smoothing)
@@ -66,45 +85,60 @@ def train(
 
 @dataclass(frozen=True)
 class Step:
-    """Segment t of the documents that have one, as the trunk's output.
+    """Segment t of the documents that have one, as it was read.
 
     Prompts are padded before their first token and answers behind their last, so that each answer stands right behind
-    its prompt. The prompt's last token counts to the answer: it is what the answer's first token is written behind.
+    its prompt.
     """
 
-    prompt: torch.Tensor
-    """(B, P, d)."""
+    keys: torch.Tensor
+    """(layers, B, heads, P, size)."""
+    values: torch.Tensor
     prompt_mask: torch.Tensor
     """(B, P)."""
+    states: torch.Tensor
+    """(layers, B, S, d)."""
     segment_mask: torch.Tensor
-    """Which tokens are the segment's own: (B, P)."""
+    """Which of them are of the segment's own tokens: (B, S)."""
     answer: torch.Tensor
     """(B, A, d): what the targets are written behind."""
     targets: torch.Tensor
     """(B, A), with -100 behind each."""
 
     @classmethod
-    def of(cls, documents: Sequence[DocumentInputs], number: int, trunk: Trunk, device: torch.device) -> Step:
+    def of(cls, documents: Sequence[DocumentInputs], number: int, read: Reader, device: torch.device) -> Step:
         """Segment `number` of some documents that have one."""
-        rows = [
-            trunk(document.segments[number], [*document.requests[number], *document.targets[number]]).to(device)
-            for document in documents
-        ]
-        targets = [document.targets[number] for document in documents]
-        prompts = [len(document.segments[number]) + len(document.requests[number]) - 1 for document in documents]
-        longest, widest, size = max(prompts), max(map(len, targets)), rows[0].shape[1]
-        prompt = rows[0].new_zeros(len(rows), longest, size)
-        answer = rows[0].new_zeros(len(rows), widest, size)
-        prompt_mask, segment_mask = (torch.zeros(len(rows), longest, dtype=torch.bool, device=device) for _ in range(2))
-        labels = torch.full((len(rows), widest), -100, device=device)
-        for at, (document, row, length, target) in enumerate(zip(documents, rows, prompts, targets, strict=True)):
-            pad = longest - length
-            prompt[at, pad:] = row[:length]
-            prompt_mask[at, pad:] = True
-            segment_mask[at, pad + document.frame : pad + len(document.segments[number])] = True
-            answer[at, : len(target)] = row[length : length + len(target)]
-            labels[at, : len(target)] = torch.tensor(target)
-        return cls(prompt, prompt_mask, segment_mask, answer, labels)
+        parts = [(each.segments[number], each.requests[number], each.targets[number]) for each in documents]
+        readings = [read(*part) for part in parts]
+        targets = [target for _, _, target in parts]
+        prompt, prompt_mask = _padded([reading.keys.transpose(0, 1) for reading in readings], before=True)
+        values, _ = _padded([reading.values.transpose(0, 1) for reading in readings], before=True)
+        states, segment_mask = _padded([reading.states.transpose(0, 1) for reading in readings])
+        for row, document in zip(segment_mask, documents, strict=True):
+            row[: document.frame] = False
+        answer, _ = _padded([reading.answer for reading in readings])
+        labels, there = _padded([torch.tensor(target) for target in targets])
+        return cls(
+            prompt.permute(2, 0, 3, 1, 4).to(device),
+            values.permute(2, 0, 3, 1, 4).to(device),
+            prompt_mask.to(device),
+            states.permute(2, 0, 1, 3).to(device),
+            segment_mask.to(device),
+            answer.to(device),
+            labels.masked_fill(~there, -100).to(device),
+        )
+
+
+def _padded(rows: Sequence[torch.Tensor], before: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """Several (N, ...) as one (B, longest N, ...), and which of it is there."""
+    longest = max(map(len, rows))
+    padded = rows[0].new_zeros(len(rows), longest, *rows[0].shape[1:])
+    mask = torch.zeros(len(rows), longest, dtype=torch.bool, device=padded.device)
+    for at, row in enumerate(rows):
+        place = slice(longest - len(row), longest) if before else slice(len(row))
+        padded[at, place] = row
+        mask[at, place] = True
+    return padded, mask
 
 
 def answer(
@@ -112,19 +146,10 @@ def answer(
 ) -> tuple[torch.Tensor, States]:
     """The loss of each token of the targets, (B, A), and the memories after the segment."""
     cache = DynamicCache()
+    for number, keys, values in zip(range(model.first, model.place.layers), step.keys, step.values, strict=True):
+        cache.update(keys, values, number)
     positions = (step.prompt_mask.cumsum(1) - 1).clamp(min=0)
-    read = Passage(trunk=step.prompt)
-    if step.prompt.shape[1]:
-        with torch.no_grad():
-            model.above(
-                read,
-                attention_mask=None if step.prompt_mask.all() else step.prompt_mask.long(),
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-            )
-    width = step.answer.shape[1]
-    behind = step.prompt_mask.sum(1, keepdim=True) + torch.arange(width, device=positions.device)
+    behind = step.prompt_mask.sum(1, keepdim=True) + torch.arange(step.answer.shape[1], device=positions.device)
     recalled = model.recall(states)
     written = model.with_memory(recalled, step.answer)
     hidden = model.above(
@@ -142,8 +167,9 @@ def answer(
     there = step.targets != -100
     losses = hidden.new_zeros(step.targets.shape, dtype=torch.float32)
     losses[there] = _losses(model, hidden[there], step.targets[there], label_smoothing)
+    read = dict(zip(model.place.remembering, step.states, strict=True))
     # The last target is the end of the answer, which is not the summary's: the others are what stands before it.
-    return losses, after(recalled, read.written, step.segment_mask, written.written, there)
+    return losses, after(recalled, read, step.segment_mask, written.written, there)
 
 
 def _losses(model: AwesomeCausal, hidden: torch.Tensor, targets: torch.Tensor, smoothing: float) -> torch.Tensor:

@@ -28,7 +28,7 @@ from awesum.salience.trained import TrainedSalience
 from awesum.settings import ADAPTER
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint
-from awesum.training.trunk import TrunkCache, plan, run_trunk
+from awesum.training.trunk import TrunkCache, plan, read_now
 from awesum.weights import MINILM_WHEEL, cache_folder, minilm_folder
 
 
@@ -113,10 +113,10 @@ def _loop(
     if isinstance(model, AwesomeBart):
         return partial(pass_over_segments, trunk_batch=settings.trunk_batch)
     if not settings.freeze_trunk:
-        return partial(causal.train, trunk=partial(run_trunk, model))
+        return partial(causal.train, read=partial(read_now, model))
     cache = TrunkCache(model, cache_folder() / "trunk")
     plan(cache, documents, measured, settings.epochs, say)
-    return partial(causal.train, trunk=cache)
+    return partial(causal.train, read=cache)
 
 
 def _writable(folder: Path) -> Path:

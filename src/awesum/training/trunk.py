@@ -1,8 +1,10 @@
-"""The trunk's output, computed once and kept on disk: each further epoch costs only the layers above it.
+"""What the frozen layers make of a segment, computed once and kept on disk: a further epoch costs only the answers.
 
-A file holds half-precision numbers, is named after the tokens and the weights that they come from, is written aside and
-moved into place, and is mapped into memory when it is read. So an interrupted run goes on where it stopped, and runs
-that differ in their adapter share what they have in common. Several answers behind one segment share its file, too.
+Of a prompt these are its keys and values above the trunk and what of it may be written to memory, of an answer the
+trunk's output. A file holds half-precision numbers, is named after the tokens and the weights that they come from, is
+written aside and moved into place, and is mapped into memory when it is read. So an interrupted run goes on where it
+stopped, and runs that differ in their adapter share what they have in common. Several requests behind one segment share
+its files, too.
 """
 
 from __future__ import annotations
@@ -23,9 +25,13 @@ from transformers import DynamicCache
 
 from awesum.errors import AwesumError
 from awesum.footprint import format_size, peak_memory
+from awesum.models.adapter import Passage
 from awesum.recurrence import causal
+from awesum.recurrence.causal import Reading
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from awesum.models.adapter import AwesomeCausal
     from awesum.recurrence import DocumentInputs
 
@@ -37,75 +43,157 @@ LARGEST = 65504.0
 """The largest number in half precision."""
 
 
-def run_trunk(model: AwesomeCausal, segment: Sequence[int], behind: Sequence[int]) -> torch.Tensor:
-    """The trunk's output of a segment's tokens and of those behind them, computed now: (N, d)."""
+def read_now(model: AwesomeCausal, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> Reading:
+    """What the frozen layers make of all this, computed now."""
+    cache = DynamicCache()
     with torch.no_grad():
-        return model.trunk(torch.tensor([[*segment, *behind]], device=model.device))[0]
+        read = _read(model, [*segment, *request[:-1]], cache)
+        states = [states[0, : len(segment)] for states in read.written.values()]
+        answer = model.trunk(_ids(model, [request[-1], *target[:-1]]), cache)[0]
+    keys, values = _above(model, cache, slice(0, len(segment) + len(request) - 1))
+    nothing = answer.new_zeros(0, len(segment), answer.shape[1])
+    return Reading(keys, values, torch.stack(states) if states else nothing, answer)
+
+
+def _read(model: AwesomeCausal, tokens: Sequence[int], cache: DynamicCache) -> Passage:
+    """Let tokens pass through all layers as they are."""
+    passage = Passage()
+    if tokens:
+        model.base.get_decoder()(input_ids=_ids(model, tokens), past_key_values=cache, use_cache=True, passage=passage)
+    return passage
+
+
+def _above(model: AwesomeCausal, cache: DynamicCache, place: slice) -> tuple[torch.Tensor, torch.Tensor]:
+    """The keys and values of some tokens in the layers above the trunk: (layers, N, heads, size) each."""
+    layers = cache.layers[model.first :]
+    keys, values = (
+        torch.stack([getattr(layer, name)[0, :, place].transpose(0, 1) for layer in layers])
+        for name in ("keys", "values")
+    )
+    return keys, values
+
+
+def _ids(model: AwesomeCausal, tokens: Sequence[int]) -> torch.Tensor:
+    return torch.tensor([[*tokens]], device=model.device)
 
 
 class TrunkCache:
-    """What `run_trunk` gives, from disk where it is there."""
+    """What `read_now` gives, from disk where it is there."""
 
     def __init__(self, model: AwesomeCausal, folder: Path) -> None:
         self.model = model
         form = str(model.base.dtype).removeprefix("torch.")
         self.folder = folder / f"{model.fingerprint()[:16]}-{model.first}-{form}"
+        text = model.base.config.get_text_config()
+        self.size: int = text.hidden_size
+        attention = model.base.get_decoder().layers[model.first].self_attn
+        self.heads = (text.num_key_value_heads, attention.head_dim)
+        self.above = model.place.layers - model.first
+        remembering = model.place.remembering
+        self.states = f"{model.adapter.memory} {list(remembering)}" if remembering else ""
+        """Which of a segment's states a file holds: those that this memory takes."""
 
-    def __call__(self, segment: Sequence[int], behind: Sequence[int]) -> torch.Tensor:
-        """The output of a segment's tokens and of those behind them, (N, d)."""
-        paths = self._path(segment), self._path(segment, behind)
+    def __call__(self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> Reading:
+        """What the frozen layers make of a segment, a request and a target."""
         for attempt in range(2):
-            try:
-                halves = [np.load(path, mmap_mode="r", allow_pickle=False) for path in paths]
-                if [len(half) for half in halves] == [len(segment), len(behind)]:
-                    return torch.from_numpy(np.concatenate(halves).astype(np.float32)).to(self.model.base.dtype)
-            except (OSError, ValueError, EOFError):  # not there, or not whole
-                pass
-            if not attempt:
-                self.fill(segment, [behind])
-        raise AwesumError(f"cannot read back what was kept in {self.folder}: make room there, or remove that folder")
+            found = [self._load(*part) for part in self._parts(segment, request, target)]
+            if all(array is not None for array in found):
+                break
+            if attempt:
+                raise AwesumError(
+                    f"cannot read back what was kept in {self.folder}: make room there, or remove that folder"
+                )
+            self.fill(segment, [(request, target)])
+        tensors = [
+            torch.from_numpy(array.astype(np.float32)).to(self.model.base.dtype) for array in found if array is not None
+        ]
+        prompt = torch.cat(tensors[:2])
+        keys, values = prompt.view(len(prompt), 2, self.above, *self.heads).permute(1, 2, 0, 3, 4)
+        layers = len(self.model.place.remembering)
+        return Reading(keys, values, tensors[2].view(len(segment), layers, self.size).transpose(0, 1), tensors[3])
 
-    def has(self, segment: Sequence[int], behind: Sequence[int]) -> bool:
+    def has(self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> bool:
         """Whether there are files for these tokens."""
-        return self._path(segment).exists() and self._path(segment, behind).exists()
+        return all(path.exists() for path, shape in self._parts(segment, request, target) if all(shape))
 
     @torch.inference_mode()
-    def fill(self, segment: Sequence[int], all_behind: Iterable[Sequence[int]]) -> None:
-        """Compute and keep; the segment is read once, whatever stands behind it."""
+    def fill(self, segment: Sequence[int], behind: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
+        """Compute and keep; the segment is read once, whatever requests and targets stand behind it."""
         cache = DynamicCache()
-        device = self.model.device
-        self._keep(self._path(segment), self.model.trunk(torch.tensor([[*segment]], device=device), cache))
-        for behind in all_behind:
-            hidden = self.model.trunk(torch.tensor([[*behind]], device=device), cache)
-            self._keep(self._path(segment, behind), hidden)
-            cache.crop(-len(behind))
+        read = _read(self.model, segment, cache)
+        start = len(segment)
+        for request, target in behind:
+            prompt = start + len(request) - 1
+            _read(self.model, request[:-1], cache)
+            answer = self.model.trunk(_ids(self.model, [request[-1], *target[:-1]]), cache)[0]
+            states = [states[0] for states in read.written.values()]
+            kept = [
+                self._joined(cache, slice(0, start)),
+                self._joined(cache, slice(start, prompt)),
+                torch.cat(states, 1) if states else answer[:, :0],
+                answer,
+            ]
+            for (path, shape), numbers in zip(self._parts(segment, request, target), kept, strict=True):
+                if all(shape):
+                    self._keep(path, numbers)
+            for layer in cache.layers:
+                if further := layer.get_seq_length() - start:
+                    layer.crop(-further)
 
-    def bytes_for(self, tokens: float) -> int:
-        """What so many tokens take on disk."""
-        return int(2 * self.model.base.config.get_text_config().hidden_size * tokens)
+    def _joined(self, cache: DynamicCache, place: slice) -> torch.Tensor:
+        """Keys and values of some tokens, (N, all of them)."""
+        return torch.stack(_above(self.model, cache, place)).permute(2, 0, 1, 3, 4).flatten(1)
 
-    def _path(self, segment: Sequence[int], behind: Sequence[int] = ()) -> Path:
-        known = json.dumps([len(segment) if behind else 0, [*segment, *behind]])
-        key = sha256(known.encode()).hexdigest()[:32]
+    def bytes_for(self, prompt: float, answer: float) -> int:
+        """What so many tokens of prompts and of answers take on disk."""
+        a_token = 2 * self.above * self.heads[0] * self.heads[1] + len(self.model.place.remembering) * self.size
+        return int(2 * (a_token * prompt + self.size * answer))
+
+    def _parts(
+        self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]
+    ) -> list[tuple[Path, tuple[int, int]]]:
+        """The files: of the segment, of the request but its last token, of what may be remembered, of the answer."""
+        width = 2 * self.above * self.heads[0] * self.heads[1]
+        states = len(self.model.place.remembering) * self.size
+        before, whole = [*segment, *request[:-1]], [*segment, *request, *target[:-1]]
+        return [
+            (self._path("prompt", 0, segment), (len(segment), width)),
+            (self._path("prompt", len(segment), before), (len(request) - 1, width)),
+            (self._path(self.states, 0, segment), (len(segment), states)),
+            (self._path("answer", len(before), whole), (len(target), self.size)),
+        ]
+
+    def _path(self, kind: str, start: int, tokens: Sequence[int]) -> Path:
+        key = sha256(json.dumps([kind, start, [*tokens]]).encode()).hexdigest()[:32]
         return self.folder / key[:2] / f"{key}.npy"
 
-    def _keep(self, path: Path, hidden: torch.Tensor) -> None:
-        largest = float(hidden.abs().max())
+    def _load(self, path: Path, shape: tuple[int, int]) -> NDArray[np.float16] | None:
+        if not all(shape):
+            return np.zeros(shape, np.float16)
+        try:
+            array: NDArray[np.float16] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError):  # not there, or not whole
+            return None
+        return array if array.shape == shape else None
+
+    def _keep(self, path: Path, numbers: torch.Tensor) -> None:
+        largest = float(numbers.abs().max())
         if not largest < LARGEST:
             raise AwesumError(
-                f"the trunk's output reaches {largest:g}, which half precision cannot hold: train without freeze_trunk"
+                f"what the frozen layers make reaches {largest:g}, which half precision cannot hold: train without "
+                "freeze_trunk"
             )
         aside = path.with_suffix(f".{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with aside.open("wb") as file:
-                np.save(file, hidden[0].float().cpu().numpy().astype(np.float16), allow_pickle=False)
+                np.save(file, numbers.float().cpu().numpy().astype(np.float16), allow_pickle=False)
             os.replace(aside, path)
         except OSError as error:
             aside.unlink(missing_ok=True)
             raise AwesumError(
-                f"cannot keep the trunk's output in {self.folder} ({error.strerror or error}): make room there, or set "
-                "AWESUM_CACHE to another folder; the same command then goes on where it stopped"
+                f"cannot keep what the frozen layers make in {self.folder} ({error.strerror or error}): make room "
+                "there, or set AWESUM_CACHE to another folder; the same command then goes on where it stopped"
             ) from error
 
 
@@ -118,6 +206,7 @@ def plan(
 ) -> None:
     """Say how long training will take and what it needs, by a look at some documents and a trial of a few segments."""
     tokens = missing = segments = 0.0
+    total = needed = 0
     trial: list[DocumentInputs] = []
     for those, is_trained_on in ((documents, True), (measured or (), False)):
         step = -(-len(those) // LOOKED_AT)
@@ -128,18 +217,20 @@ def plan(
             segments += weight * len(document.segments) * is_trained_on
             for each in _passes(document):
                 size = weight * sum(map(len, each))
-                tokens += size
-                missing += 0 if cache.has(*each) else size
+                room = cache.bytes_for(weight * (len(each[0]) + len(each[1]) - 1), weight * len(each[2]))
+                is_there = cache.has(*each)
+                tokens, missing = tokens + size, missing + (0 if is_there else size)
+                total, needed = total + room, needed + (0 if is_there else room)
     reading, learning = _trial(cache, trial)
     first, further = missing * reading, segments * learning
-    needed, free = cache.bytes_for(missing), shutil.disk_usage(existing(cache.folder)).free
+    free = shutil.disk_usage(existing(cache.folder)).free
     say(
-        f"the trunk (the first {cache.model.first} layers) reads {tokens:,.0f} tokens once, {tokens - missing:,.0f} of "
-        f"them are there: about {duration(first)}; then about {duration(further)} an epoch, {epochs:g} of them: "
-        f"about {duration(first + epochs * further)} in all"
+        f"the frozen layers read {tokens:,.0f} tokens once, {tokens - missing:,.0f} of them are there: about "
+        f"{duration(first)}; then about {duration(further)} an epoch, {epochs:g} of them: about "
+        f"{duration(first + epochs * further)} in all"
     )
     say(
-        f"disk: {format_size(cache.bytes_for(tokens))} in {cache.folder}, {format_size(needed)} of it new, "
+        f"disk: {format_size(total)} in {cache.folder}, {format_size(needed)} of it new, "
         f"{format_size(free)} free; memory: about {format_size(peak_memory())}"
     )
     if needed > free:
@@ -150,12 +241,12 @@ def plan(
 
 
 def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[float, float]:
-    """Seconds for a token of the trunk, and for a segment of what is above it."""
+    """Seconds for a token that the frozen layers read, and for a segment that is learned from."""
     started = time.perf_counter()
     read = 0
     for document in documents:
         each = _passes(document)[0]
-        run_trunk(cache.model, *each)
+        read_now(cache.model, *each)
         read += sum(map(len, each))
     reading = (time.perf_counter() - started) / max(read, 1)
     learned = 0
@@ -171,19 +262,16 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
         for each in _passes(head):
             cache(*each)
         started = time.perf_counter()
-        causal.train(cache.model, [head], torch.Tensor.backward, trunk=cache)
+        causal.train(cache.model, [head], torch.Tensor.backward, read=cache)
         taken += time.perf_counter() - started
         learned += len(some)
     cache.model.zero_grad(set_to_none=True)
     return reading, taken / max(learned, 1)
 
 
-def _passes(document: DocumentInputs) -> list[tuple[Sequence[int], Sequence[int]]]:
+def _passes(document: DocumentInputs) -> list[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
     """What `TrunkCache` is asked for while a document is trained on."""
-    return [
-        (segment, [*request, *target])
-        for segment, request, target in zip(document.segments, document.requests, document.targets, strict=True)
-    ]
+    return list(zip(document.segments, document.requests, document.targets, strict=True))
 
 
 def existing(folder: Path) -> Path:
