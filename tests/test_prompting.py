@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from awesum.prompting import ask, enough_sentences, enough_words, is_borne_out, tidy
+from awesum.prompting import Said, ask, enough_sentences, enough_words, is_borne_out, tidy
 
 
 def test_request_carries_the_points_and_the_query() -> None:
@@ -106,3 +106,15 @@ def test_sentence_whose_figures_and_names_stand_in_the_source_is_borne_out(sente
 )
 def test_sentence_with_a_figure_or_name_of_its_own_is_not_borne_out(sentence: str) -> None:
     assert not is_borne_out(sentence, SOURCE)
+
+
+def test_what_was_said_is_known_again() -> None:
+    said = Said()
+    sentence = "The department spent 12 million dollars on new cranes in the port."
+    assert not said.repeats(sentence)
+    said.add(sentence)
+    assert said.repeats(sentence)
+    assert said.repeats("In 2012, the department spent 12 Million dollars on new cranes.")
+    assert not said.repeats("The department spent little, and the nurses of the old ward on the hill said so.")
+    assert not said.repeats("Yes.")
+    assert not said.repeats("")

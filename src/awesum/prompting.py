@@ -33,6 +33,7 @@ _DIGITS = {
     "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
     "ten": "10", "eleven": "11", "twelve": "12", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50",
 }  # fmt: skip
+_WORD = re.compile(r"\w+")
 _NAME = re.compile(r"(?<=[\w,;] )[A-Z][\w&'’-]*\w")
 
 
@@ -104,6 +105,27 @@ class Facts:
             )
             and all(name.lower() in self._text for name in _NAME.findall(sentence))
         )
+
+
+class Said:
+    """What a summary has said so far, as runs of three words. A model that remembers tends to say it once more."""
+
+    def __init__(self) -> None:
+        self._runs: set[tuple[str, ...]] = set()
+
+    def repeats(self, sentence: str) -> bool:
+        """Whether most of a sentence was said before."""
+        runs = _runs(sentence)
+        return len(runs & self._runs) > len(runs) / 2
+
+    def add(self, sentence: str) -> None:
+        """A sentence of the summary."""
+        self._runs |= _runs(sentence)
+
+
+def _runs(sentence: str) -> set[tuple[str, ...]]:
+    words = _WORD.findall(sentence.lower())
+    return {tuple(words[at : at + 3]) for at in range(len(words) - 2)}
 
 
 def is_borne_out(sentence: str, source: str) -> bool:

@@ -18,7 +18,7 @@ from awesum.models.awesome import load_config
 from awesum.models.causal import Answer, ChatModel, Prompt
 from awesum.models.loading import choose_device
 from awesum.preparation import CausalPreparation, Divided, Preparation
-from awesum.prompting import Facts, finished, tidy
+from awesum.prompting import Facts, Said, finished, tidy
 from awesum.recurrence import DocumentInputs, generate
 from awesum.summarizer import Run
 from awesum.summary import Part, Summary, SummarySentence, count
@@ -154,7 +154,8 @@ class CausalRecurrentRun(RecurrentRun):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._invented = self._cut_off = 0
+        self._cut_off = 0
+        self._before = Said()
 
     @cached_property
     def _preparation(self) -> Preparation:
@@ -223,27 +224,44 @@ class CausalRecurrentRun(RecurrentRun):
             yield (
                 prompt
                 if prompt.known is not None
-                else of_length(prompt, left, tokens_a_unit, self._amount_of_text, self._facts)
+                else of_length(prompt, left, tokens_a_unit, self._amount_of_text, self._is_kept)
             )
+
+    def _taken_over(self) -> Iterator[Part]:
+        for part in super()._taken_over():
+            self._note(part)
+            yield part
+
+    def _take(self, number: int, text: str) -> Part | None:
+        part = super()._take(number, text)
+        if part:
+            self._note(part)
+        return part
+
+    def _note(self, part: Part) -> None:
+        for sentence in part.sentences:
+            self._before.add(sentence.text)
 
     def _text_of(self, answer: Answer) -> str:
         self._cut_off += not answer.is_whole and self.settings.length is None
         return self.summarizer.chat.tokenizer.decode(answer.tokens, skip_special_tokens=True)
 
     def _sentences_of(self, text: str) -> list[str]:
-        """Without those whose figures, amounts or names are not the document's: what a small model tends to invent.
-
-        They may be those of another segment, because the memory carries them on.
-        """
+        """Those that the document bears out, and that were not said before."""
         written = tidy(text)
-        kept = [sentence for sentence in written if self._facts.bear_out(sentence)]
-        self._invented += len(written) - len(kept)
+        kept = list(filter(self._is_kept, written))
+        self._left_out += len(written) - len(kept)
         return kept
+
+    def _is_kept(self, sentence: str) -> bool:
+        """A small model tends to invent figures, amounts and names; these may be another segment's, because the memory
+        carries them on. And one that remembers tends to repeat itself."""
+        return self._facts.bear_out(sentence) and not self._before.repeats(sentence)
 
     def _notes_on_writing(self) -> Iterator[str]:
         yield from super()._notes_on_writing()
-        if self._invented:
-            yield f"{count(self._invented, 'sentence')} of the model left out: not borne out by the source"
+        if self._left_out:
+            yield self._note_on_left_out()
         if self._cut_off:
             yield f"{count(self._cut_off, 'part')} ended at {LONGEST_PART} tokens, before the model ended it"
 
@@ -262,7 +280,11 @@ def prompts_of(inputs: DocumentInputs, known: Sequence[Sequence[int]] = ()) -> I
 
 
 def of_length(
-    prompt: Prompt, left: float, tokens_a_unit: float, amount_of: Callable[[str], float], facts: Facts
+    prompt: Prompt,
+    left: float,
+    tokens_a_unit: float,
+    amount_of: Callable[[str], float],
+    is_kept: Callable[[str], bool],
 ) -> Prompt:
     """A prompt whose answer is to take what is `left` of a length: words, or sentences, of so many tokens each.
 
@@ -273,8 +295,7 @@ def of_length(
         return replace(prompt, known=())
 
     def is_enough(text: str) -> bool:
-        written = map(amount_of, filter(facts.bear_out, finished(text)))
-        return sum(written) >= MOST * left
+        return sum(map(amount_of, filter(is_kept, finished(text)))) >= MOST * left
 
     return replace(
         prompt,

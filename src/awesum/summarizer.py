@@ -472,12 +472,12 @@ class Run:
         self._stood_in += len(kept) - len(put_in_other_words)
         return kept
 
+    def _note_on_left_out(self) -> str:
+        return f"{count(self._left_out, 'sentence')} of the model left out: not borne out by the source, or said before"
+
     def _notes_on_writing(self) -> Iterator[str]:
         if self._left_out:
-            yield (
-                f"{count(self._left_out, 'sentence')} of the model left out: not borne out by the source, "
-                "or said before"
-            )
+            yield self._note_on_left_out()
         if self._stood_in:
             yield f"{count(self._stood_in, 'sentence')} of the summary taken from the source as it stands"
 

@@ -495,11 +495,11 @@ def noting(prompts: Iterable[Prompt], asked: list[Prompt]) -> Iterator[Prompt]:
 def test_what_is_left_of_a_length_says_how_much_is_written() -> None:
     facts = Facts("The ward had 12 nurses. Sarah Brown runs it. The roof is new.")
     prompt = Prompt([1, 2, 3], lambda text: False, 200, least=0)
-    silent = of_length(prompt, 5.0, 1.5, count_words, facts)
+    silent = of_length(prompt, 5.0, 1.5, count_words, facts.bear_out)
     assert silent.known == ()
-    asked = of_length(prompt, 20.0, 1.5, count_words, facts)
+    asked = of_length(prompt, 20.0, 1.5, count_words, facts.bear_out)
     assert (asked.known, asked.least, asked.limit) == (None, 24, 24 + 60)
-    assert of_length(prompt, 4000.0, 1.5, count_words, facts).limit == 400
+    assert of_length(prompt, 4000.0, 1.5, count_words, facts.bear_out).limit == 400
     ten = "The ward had 12 nurses and they were all very kind. "
     invented = "The ward had 13 nurses and they were all very kind. "
     assert not asked.enough(ten + "The")
