@@ -186,7 +186,9 @@ def positions(options: argparse.Namespace) -> bool:
 def equip(options: argparse.Namespace) -> bool:
     """An adapter with its weights, and a compressive memory in the middle layers."""
     known = read_config(options.adapter)
-    config = replace(known, memory="compressive", memory_layers=LAYERS, memory_size=options.memory_size, base_sha256="")
+    if known.memory != "none":
+        raise SystemExit(f"{options.adapter} has a memory: give an adapter that was trained with --memory none")
+    config = replace(known, memory="compressive", memory_layers=LAYERS, memory_size=SLOTS, base_sha256="")
     model, _ = load_base(config.base, config)
     plain, _ = load_base(known.base, known)
     plain.load_adapter(options.adapter)
@@ -253,9 +255,10 @@ def main() -> int:
     equipped = what.add_parser("equip")
     equipped.add_argument("adapter")
     equipped.add_argument("out", type=Path)
-    equipped.add_argument("--memory-size", type=int, default=SLOTS, help="slots, half of them for the newest tokens")
     equipped.set_defaults(run=equip)
     options = parser.parse_args()
+    if options.run is not equip and not options.data:
+        parser.error("give --data FOLDER")
     torch.set_flush_denormal(True)
     return 0 if options.run(options) else 1
 

@@ -136,7 +136,7 @@ def write(name: str, system: Callable[[Example, int], str], chosen: list[Example
 
 def write_trained(folder: str, chosen: list[Example], out: Path, own_length: bool) -> Path:
     """The summaries of an adapter, those of an earlier run included."""
-    path = out / f"{Path(folder).name}.jsonl"
+    path = out / f"{Path(folder).name}{'-own-length' if own_length else ''}.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     done = {json.loads(line)["id"] for line in lines}
     todo = [example for example in chosen if example.id not in done]

@@ -1,15 +1,16 @@
 """A document on its way through a model that was trained for it: AWESOME, or one that goes segment by segment (Se3).
 
 Other than a chat model, such a model has learned what to say and how much. Every segment passes through it, because the
-memory does; with a length given, the sentences that the segment's share has no room for are left out.
+memory does. With a length given, the sentences that the segment's share has no room for are left out, and a causal
+model goes on until it has written its share.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size
@@ -26,7 +27,7 @@ from awesum.summary import Part, Summary, SummarySentence, count
 LONGEST_PART = 200
 """Tokens after which a part ends in any case; with a length given that asks for more, twice as many."""
 SHORTEST_PART = 12
-"""Tokens. For less than this, a segment is not asked."""
+"""Tokens. For less than this, a segment is not asked, only remembered."""
 MOST = 0.8
 """The share of what is left of a length from which on a part is enough: another sentence would often be too much."""
 TRUNK_BATCH = 4
@@ -217,15 +218,31 @@ class CausalRecurrentRun(RecurrentRun):
 
     def _measured(self, prompts: Iterable[Prompt]) -> Iterator[Prompt]:
         """The prompts, each with what the length has left for it when it is asked for."""
+        last = max(number for number, share in enumerate(self._shares) if share)
         chosen = [self.sentences[index].tokens for share in self._shares for index in share]
-        tokens_a_unit = sum(chosen) / max(sum(map(self._share, range(len(self.segments)))), 1)
+        tokens_a_unit = sum(chosen) / self._allowed(last)
+        longest = min(2 * LONGEST_PART, self.summarizer.chat.window // 5)
         for number, prompt in enumerate(prompts):
             left = self._allowed(number) - self._used
-            yield (
-                prompt
-                if prompt.known is not None
-                else of_length(prompt, left, tokens_a_unit, self._amount_of_text, self._is_kept)
-            )
+            if number == last and not self.parts:  # no summary is empty because it is to be short
+                left = max(left, SHORTEST_PART / tokens_a_unit)
+            if prompt.known is not None:
+                yield prompt
+            elif left * tokens_a_unit < SHORTEST_PART:
+                yield replace(prompt, known=())
+            else:
+                enough = round(left) if self.length.in_sentences else MOST * left
+                tokens = left * tokens_a_unit
+                yield replace(
+                    prompt,
+                    enough=partial(self._is_enough, amount=enough),
+                    least=round(MOST * tokens),
+                    limit=min(24 + round(2 * tokens), longest),
+                )
+
+    def _is_enough(self, text: str, amount: float) -> bool:
+        """Whether what will be kept of a text is that much."""
+        return sum(map(self._amount_of_text, filter(self._is_kept, finished(text)))) >= amount
 
     def _taken_over(self) -> Iterator[Part]:
         for part in super()._taken_over():
@@ -277,32 +294,6 @@ def prompts_of(inputs: DocumentInputs, known: Sequence[Sequence[int]] = ()) -> I
             least=0,
             known=known[number] if number < len(known) else None,
         )
-
-
-def of_length(
-    prompt: Prompt,
-    left: float,
-    tokens_a_unit: float,
-    amount_of: Callable[[str], float],
-    is_kept: Callable[[str], bool],
-) -> Prompt:
-    """A prompt whose answer is to take what is `left` of a length: words, or sentences, of so many tokens each.
-
-    Where that is less than a short sentence, the model stays silent. Otherwise it does not end before it has written
-    most of it, and goes on until what will be kept of it is enough.
-    """
-    if left * tokens_a_unit < SHORTEST_PART:
-        return replace(prompt, known=())
-
-    def is_enough(text: str) -> bool:
-        return sum(map(amount_of, filter(is_kept, finished(text)))) >= MOST * left
-
-    return replace(
-        prompt,
-        enough=is_enough,
-        least=round(MOST * left * tokens_a_unit),
-        limit=min(24 + round(2 * left * tokens_a_unit), 2 * LONGEST_PART),
-    )
 
 
 def write_together(

@@ -166,7 +166,8 @@ class Summarizer:
             return Footprint(RUNTIME + encoder, 0).prompts(limit, 1)
         chat = self.chat
         fixed = RUNTIME + encoder + chat.model.get_memory_footprint() + READING
-        return Footprint(fixed, chat.bytes_per_token() * (INPUT + longest_part)).prompts(limit, SIDE_BY_SIDE)
+        a_prompt = chat.bytes_per_token() * (INPUT + longest_part) + chat.bytes_of_memory()
+        return Footprint(fixed, a_prompt).prompts(limit, SIDE_BY_SIDE)
 
     def start(
         self,

@@ -24,11 +24,9 @@ from awesum import Document, Settings, Summarizer
 from awesum.cli import main
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
-from awesum.length import count_words
 from awesum.models.adapter import WEIGHTS, AwesomeCausal, read_config
 from awesum.models.causal import ChatModel, Prompt
-from awesum.prompting import Facts
-from awesum.recurrent import CausalRecurrentRun, of_length
+from awesum.recurrent import CausalRecurrentRun
 from awesum.settings import ADAPTER
 from awesum.training.run import train
 from awesum.training.settings import TrainingSettings
@@ -492,19 +490,37 @@ def noting(prompts: Iterable[Prompt], asked: list[Prompt]) -> Iterator[Prompt]:
         yield prompt
 
 
-def test_what_is_left_of_a_length_says_how_much_is_written() -> None:
-    facts = Facts("The ward had 12 nurses. Sarah Brown runs it. The roof is new.")
-    prompt = Prompt([1, 2, 3], lambda text: False, 200, least=0)
-    silent = of_length(prompt, 5.0, 1.5, count_words, facts.bear_out)
-    assert silent.known == ()
-    asked = of_length(prompt, 20.0, 1.5, count_words, facts.bear_out)
-    assert (asked.known, asked.least, asked.limit) == (None, 24, 24 + 60)
-    assert of_length(prompt, 4000.0, 1.5, count_words, facts.bear_out).limit == 400
-    ten = "The ward had 12 nurses and they were all very kind. "
-    invented = "The ward had 13 nurses and they were all very kind. "
-    assert not asked.enough(ten + "The")
-    assert asked.enough(ten + ten + "The")
-    assert not asked.enough(ten + invented + "The")
+@pytest.mark.parametrize("length", ["1w", "5w", "1s", "4s", "30w", "500w"])
+def test_what_is_left_of_a_length_says_how_much_is_written(
+    summarizer: Summarizer, document: Document, length: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("awesum.recurrent.LONGEST_PART", 60)
+    run = summarizer.start(document, Settings(length=length))
+    assert isinstance(run, CausalRecurrentRun)
+    run.read()
+    asked = list(run.prompts())  # nothing is taken, so that all is left
+    assert len(asked) == len(run.segments)
+    written = [prompt for prompt in asked if prompt.known is None]
+    assert written, "no summary is empty because it is to be short"
+    assert all(prompt.known == () for prompt in asked if prompt not in written)
+    assert all(prompt.least > 9 for prompt in written)
+    assert all(24 < prompt.limit <= min(120, summarizer.chat.window // 5) for prompt in written)
+    if length == "4s":
+        sentence = "The number {} crane of the quay was painted. "
+        said = "".join(sentence.format(word) for word in ("first", "second", "third", "fourth"))
+        assert not written[-1].enough(said)  # whether the fourth is at its end is not known yet
+        assert written[-1].enough(said + "The")
+
+
+def test_what_is_not_kept_is_not_enough(summarizer: Summarizer, document: Document) -> None:
+    run = summarizer.start(document, Settings(length="20w"))
+    assert isinstance(run, CausalRecurrentRun)
+    run.read()
+    prompt = [prompt for prompt in run.prompts() if prompt.known is None][-1]
+    text = "The crane of the old quay was painted green by nine men of the port in one long summer. "
+    assert prompt.enough(text + "The")
+    run._before.add(text)
+    assert not prompt.enough(text + "The")
 
 
 def test_interrupted_run_goes_on_behind_its_parts(summarizer: Summarizer, document: Document) -> None:

@@ -117,7 +117,7 @@ def test_half_precision_is_what_is_kept(model: AwesomeCausal, tmp_path: Path) ->
     assert {array.dtype for array in arrays} == {np.dtype(np.float16)}
     width = 2 * 2 * 2 * 8  # keys and values of two layers, two heads of eight numbers
     assert sorted(array.shape for array in arrays) == [(1, width), (2, 32), (8, 2 * 32), (8, width)]
-    assert cache.bytes_for(8 + 1, 2) - 2 * 2 * 32 == sum(array.nbytes for array in arrays)
+    assert sum(size for _, size in cache.files(SEGMENT, [4, 8], [20, 2])) == sum(array.nbytes for array in arrays)
 
 
 @pytest.mark.parametrize("which", range(4))
@@ -314,9 +314,12 @@ def test_plan_refuses_where_there_is_no_room(
     usage = namedtuple("usage", "total used free")
     cache = TrunkCache(model, tmp_path)
     needed = sum(
-        cache.bytes_for(len(segment) + len(request) - 1, len(target))
-        for each in texts()
-        for segment, request, target in zip(each.segments, each.requests, each.targets, strict=True)
+        {
+            path: size
+            for each in texts()
+            for part in zip(each.segments, each.requests, each.targets, strict=True)
+            for path, size in cache.files(*part)
+        }.values()
     )
     said: list[str] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10**9, 10**9, needed - 1))
@@ -328,6 +331,15 @@ def test_plan_refuses_where_there_is_no_room(
     tmp_path.mkdir()
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10**9, 10**9, needed))
     plan(cache, texts(), None, 1, said.append)
+
+
+@pytest.mark.parametrize("memory", ["none", "attentive", "compressive"])
+def test_plan_of_a_model_in_half_precision(memory: str, tmp_path: Path) -> None:
+    """As machines with a GPU load it; what is trained stays in full precision."""
+    model = adapted(pretrained().to(torch.bfloat16), memory=memory)
+    said: list[str] = []
+    plan(TrunkCache(model, tmp_path), texts(), None, 1, said.append)
+    assert len(said) == 2
 
 
 def test_plan_of_a_model_without_layers_below_its_memory(tmp_path: Path) -> None:

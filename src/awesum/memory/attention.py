@@ -105,16 +105,16 @@ def attend_to_both(
 
     For few queries: the weights are written out. `mask` says what of its own each query may see, (rows, 1, N, length).
     """
-    scale = queries.shape[-1] ** -0.5
+    queries = queries * queries.shape[-1] ** -0.5  # before the product, which half precision might not hold
     rows = queries.shape[0]
-    shared = folded(queries, source.keys.shape[0]) @ source.keys.transpose(2, 3) * scale
+    shared = folded(queries, source.keys.shape[0]) @ source.keys.transpose(2, 3)
     if source.mask is not None:
         shared = shared.masked_fill(~source.mask[:, None, None, :], -torch.inf)
-    own = queries @ keys.transpose(2, 3) * scale
+    own = queries @ keys.transpose(2, 3)
     if mask is not None:
         own = own.masked_fill(~mask, -torch.inf)
     shared = unfolded(shared, rows)
-    weights = torch.cat([shared, own], -1).softmax(-1)
+    weights = torch.cat([shared, own], -1).float().softmax(-1).to(values.dtype)
     to_shared, to_own = torch.split(weights, [shared.shape[-1], own.shape[-1]], -1)
     found = folded(to_shared, source.keys.shape[0]) @ source.values
     return unfolded(found, rows) + to_own @ values

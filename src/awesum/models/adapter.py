@@ -1,9 +1,9 @@
-"""Memory for causal language models: an adapter around the last layers of a pretrained model.
+"""Memory for causal language models: an adapter around some layers of a pretrained model.
 
 A causal model reads a segment and a request (the prompt) and writes an answer behind them. The prompt passes through
-the pretrained layers as they are, as through an encoder; what answers passes through the adapter, which holds for each
-of the last layers two memories (of the segments' tokens and of the summary's, the paper's encoder and decoder memory)
-and, if wanted, an update of the layer's weights. So everything that is known of a segment before its answer is the
+the pretrained layers as they are, as through an encoder; what answers passes through the adapter, which holds for some
+layers two memories each (of the segments' tokens and of the summary's, the paper's encoder and decoder memory) and, if
+wanted, an update of the last layers' weights. So everything that is known of a segment before its answer is the
 same for every adapter, every query and every epoch, and can be kept.
 
 The library's own model runs it all: its layers are wrapped, and a `Passage` comes down to them as a keyword argument.
@@ -83,6 +83,11 @@ class AdapterConfig:
         check_choices(self, CHOICES, " for a causal model")
         if isinstance(self.memory_layers, list):  # as JSON has it
             object.__setattr__(self, "memory_layers", tuple(self.memory_layers))
+        layers = self.memory_layers if isinstance(self.memory_layers, tuple) else (self.memory_layers,)
+        if self.memory_layers != "all" and not all(type(layer) is int for layer in layers):
+            raise AwesumError(
+                f"memory_layers={self.memory_layers!r}: give a number of last layers, 'all', or a list of layers"
+            )
         for name in ("memory_size", "compression_ratio", "salient_size", "update_layers", "rank"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -310,7 +315,7 @@ class _KeysWithoutPosition:
 
 
 class AwesomeCausal(nn.Module):
-    """A pretrained causal model whose last layers remember.
+    """A pretrained causal model of which some layers remember.
 
     Memory goes in and comes out as a value: it remembers nothing itself.
     """
@@ -429,6 +434,15 @@ class AwesomeCausal(nn.Module):
             digest.update(rounded.view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
+    def bytes_of_memory(self) -> int:
+        """What the memories of one document take, at most, while it is answered: as states, and as keys and values, of
+        which those of a compressive memory stand beside those of other documents as well."""
+        text = self.base.config.get_text_config()
+        heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+        width = 2 * heads * (getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
+        numbers = text.hidden_size + (2 * width if self.adapter.memory == "compressive" else 2 * text.hidden_size)
+        return len(self.place.remembering) * len(KINDS) * self.adapter.memory_size * numbers * self.base.dtype.itemsize
+
     def new_weights(self) -> dict[str, torch.Tensor]:
         """What the adapter has and the pretrained model has not, by name."""
         found: dict[str, torch.Tensor] = {}
@@ -546,6 +560,8 @@ class Remembered:
     @torch.inference_mode()
     def move(self, source: int, target: int) -> None:
         """Let a document go on in another slot."""
+        if source == target:
+            return
         self.recalled[target], self.read[target] = self.recalled[source], self.read[source]
         self.written[target] = self.written[source]
         self._join(target)

@@ -12,6 +12,8 @@ from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from awesum.memory import Source
 from awesum.memory.attention import attend_to_both
 
+FEW = 16
+"""Queries of a row for which a memory is not copied; for more, the scores that are written out cost more than that."""
 GROUPED = "awesum_grouped"
 """The name under which the library knows it."""
 
@@ -35,7 +37,7 @@ def grouped_attention(
     `further` are keys and values of a memory, which every query sees.
     """
     if further is not None:
-        if kwargs.get("softcap") is None:
+        if kwargs.get("softcap") is None and query.shape[2] <= FEW and not torch.is_grad_enabled():
             return _with_memory(query, key, value, attention_mask, further, scaling), None
         attention_mask = _mask_with_memory(query, key, attention_mask, further)
         key, value = torch.cat([further.keys, key], 2), torch.cat([further.values, value], 2)

@@ -71,7 +71,7 @@ class Prompt:
     least: int = SHORTEST
     """Tokens before which it does not end."""
     known: Sequence[int] | None = None
-    """The answer, where it is known from an earlier run: it is not written again, only remembered."""
+    """The answer, where it is known: from an earlier run, or because nothing is to be said. It is only remembered."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _pretrained(name: str, folder: Path | None) -> tuple[PreTrainedModel, str]:
 
 
 def load_base(name: str, config: AdapterConfig) -> tuple[AwesomeCausal, PreTrainedTokenizerBase]:
-    """The model that an adapter is for, with a fresh one around its last layers, and its tokenizer."""
+    """The model that an adapter is for, with a fresh one around its layers, and its tokenizer."""
     folder = smollm2_folder() if name == SMOLLM2 else None
     model, _ = _pretrained(name, folder)
     return AwesomeCausal(model, config), load_tokenizer(name, folder)
@@ -114,7 +114,7 @@ class ChatModel:
     ) -> None:
         self.model = model.eval()
         self.memory = memory.eval() if memory else None
-        """The adapter around the model's last layers, if there is one: it remembers, and was trained to be silent."""
+        """The adapter around the model's layers, if there is one: it remembers, and was trained to be silent."""
         self.tokenizer = tokenizer
         self.name = name
         self.reason = reason
@@ -156,6 +156,10 @@ class ChatModel:
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return int(2 * config.num_hidden_layers * heads * size * self.model.dtype.itemsize)
+
+    def bytes_of_memory(self) -> int:
+        """What is remembered of one document besides, at most."""
+        return self.memory.bytes_of_memory() if self.memory else 0
 
     def write(self, prompts: Iterable[Prompt], side_by_side: int = 8) -> Iterator[str]:
         """The answers in the order of the prompts, each as soon as it and all before it are written.

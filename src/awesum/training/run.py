@@ -58,6 +58,8 @@ def train(
     if settings.base:
         equipment = AdapterConfig(**settings.adapter)
         model, tokenizer = load_base(settings.base, equipment)
+        if precision == "float32":
+            model.float()
         options: dict[str, Any] = {"window": window_of(model.base.config), "end": model.end}
         kind: type[Preparation] = CausalPreparation
     else:

@@ -40,7 +40,7 @@ class TrainingSettings:
     model: str = _setting("facebook/bart-large", "a BART model, or a model that awesum trained: folder or hub name")
     base: str = _setting("", "instead of model: a causal model that gets an adapter: smollm2, a folder, a hub name")
     freeze_trunk: bool = _setting(
-        False, "with base: keep the output of the layers below the memory on disk; further epochs cost only those above"
+        False, "with base: keep on disk what the frozen layers make; further epochs cost only the answers"
     )
     update: str = _setting("low-rank", "with base: how its last layers change: none, low-rank or full")
     update_layers: int = _setting(3, "with base: how many last layers change")
@@ -168,7 +168,7 @@ def _layers(value: Any) -> int | str | tuple[int, ...]:
     text = str(value).strip()
     if text == "all":
         return text
-    return tuple(map(int, text.split(","))) if "," in text else int(text)
+    return tuple(int(layer) for layer in text.split(",") if layer.strip()) if "," in text else int(text)
 
 
 def _truth(value: Any) -> bool:

@@ -134,7 +134,7 @@ class TrunkCache:
                 answer,
             ]
             for (path, shape), numbers in zip(self._parts(segment, request, target), kept, strict=True):
-                if all(shape):
+                if self._load(path, shape) is None:
                     self._keep(path, numbers)
             for layer in cache.layers:
                 if further := layer.get_seq_length() - start:
@@ -144,10 +144,9 @@ class TrunkCache:
         """Keys and values of some tokens, (N, all of them)."""
         return torch.stack(_above(self.model, cache, place)).permute(2, 0, 1, 3, 4).flatten(1)
 
-    def bytes_for(self, prompt: float, answer: float) -> int:
-        """What so many tokens of prompts and of answers take on disk."""
-        a_token = 2 * self.above * self.heads[0] * self.heads[1] + len(self.model.place.remembering) * self.size
-        return int(2 * (a_token * prompt + self.size * answer))
+    def files(self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> list[tuple[Path, int]]:
+        """Where these tokens are kept, and the bytes that they take there."""
+        return [(path, 2 * rows * width) for path, (rows, width) in self._parts(segment, request, target)]
 
     def _parts(
         self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]
@@ -206,7 +205,8 @@ def plan(
 ) -> None:
     """Say how long training will take and what it needs, by a look at some documents and a trial of a few segments."""
     tokens = missing = segments = 0.0
-    total = needed = 0
+    total = needed = 0.0
+    counted: set[Path] = set()
     trial: list[DocumentInputs] = []
     for those, is_trained_on in ((documents, True), (measured or (), False)):
         step = -(-len(those) // LOOKED_AT)
@@ -216,11 +216,13 @@ def plan(
             trial += [document] if len(trial) < TRIALS else []
             segments += weight * len(document.segments) * is_trained_on
             for each in _passes(document):
-                size = weight * sum(map(len, each))
-                room = cache.bytes_for(weight * (len(each[0]) + len(each[1]) - 1), weight * len(each[2]))
-                is_there = cache.has(*each)
-                tokens, missing = tokens + size, missing + (0 if is_there else size)
-                total, needed = total + room, needed + (0 if is_there else room)
+                tokens += weight * sum(map(len, each))
+                missing += 0 if cache.has(*each) else weight * sum(map(len, each))
+                for path, room in cache.files(*each):
+                    if path not in counted:
+                        counted.add(path)
+                        total += weight * room
+                        needed += 0 if path.exists() else weight * room
     reading, learning = _trial(cache, trial)
     first, further = missing * reading, segments * learning
     free = shutil.disk_usage(existing(cache.folder)).free
@@ -230,13 +232,13 @@ def plan(
         f"{duration(first + epochs * further)} in all"
     )
     say(
-        f"disk: {format_size(total)} in {cache.folder}, {format_size(needed)} of it new, "
+        f"disk: {format_size(round(total))} in {cache.folder}, {format_size(round(needed))} of it new, "
         f"{format_size(free)} free; memory: about {format_size(peak_memory())}"
     )
     if needed > free:
         raise AwesumError(
-            f"{cache.folder} has {format_size(free)} free and {format_size(needed)} are needed: make room there, set "
-            "AWESUM_CACHE to another folder, or train on fewer --documents"
+            f"{cache.folder} has {format_size(free)} free and {format_size(round(needed))} are needed: make room "
+            "there, set AWESUM_CACHE to another folder, or train on fewer --documents"
         )
 
 
@@ -249,8 +251,7 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
         read_now(cache.model, *each)
         read += sum(map(len, each))
     reading = (time.perf_counter() - started) / max(read, 1)
-    learned = 0
-    taken = 0.0
+    learned, taken, form = 0, 0.0, cache.model.base.dtype
     for document in documents:
         some = sorted({0, len(document.segments) // 2, len(document.segments) - 1})  # the first has most to say
         head = replace(
@@ -262,7 +263,8 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
         for each in _passes(head):
             cache(*each)
         started = time.perf_counter()
-        causal.train(cache.model, [head], torch.Tensor.backward, read=cache)
+        with torch.autocast(cache.model.device.type, form, enabled=form != torch.float32):
+            causal.train(cache.model, [head], torch.Tensor.backward, read=cache)
         taken += time.perf_counter() - started
         learned += len(some)
     cache.model.zero_grad(set_to_none=True)
