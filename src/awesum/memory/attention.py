@@ -114,7 +114,8 @@ def attend_to_both(
     if mask is not None:
         own = own.masked_fill(~mask, -torch.inf)
     shared = unfolded(shared, rows)
-    weights = torch.cat([shared, own], -1).float().softmax(-1).to(values.dtype)
+    full = torch.promote_types(values.dtype, torch.float32)
+    weights = torch.cat([shared, own], -1).softmax(-1, dtype=full).to(values.dtype)
     to_shared, to_own = torch.split(weights, [shared.shape[-1], own.shape[-1]], -1)
     found = folded(to_shared, source.keys.shape[0]) @ source.values
     return unfolded(found, rows) + to_own @ values
