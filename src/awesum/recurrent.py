@@ -218,9 +218,9 @@ class CausalRecurrentRun(RecurrentRun):
 
     def _measured(self, prompts: Iterable[Prompt]) -> Iterator[Prompt]:
         """The prompts, each with what the length has left for it when it is asked for."""
-        last = max(number for number, share in enumerate(self._shares) if share)
+        last = max((number for number, share in enumerate(self._shares) if share), default=0)
         chosen = [self.sentences[index].tokens for share in self._shares for index in share]
-        tokens_a_unit = sum(chosen) / self._allowed(last)
+        tokens_a_unit = max(sum(chosen), 1) / max(self._allowed(last), 1)
         longest = min(2 * LONGEST_PART, self.summarizer.chat.window // 5)
         for number, prompt in enumerate(prompts):
             left = self._allowed(number) - self._used

@@ -63,7 +63,7 @@ def test_what_is_kept_is_what_is_computed(family: str, layers: Any, memory: str,
     for request, target in (([4, 8], [20, 21, 2]), ([4, 8], [2]), ([4], [2])):
         expected = read_now(model, SEGMENT, request, target)
         assert expected.keys.shape[:2] == (4 - model.first, len(SEGMENT) + len(request) - 1)
-        assert expected.states.shape[:2] == (len(model.place.remembering), len(SEGMENT))
+        assert expected.states.shape[:2] == (len(model.roles.remembering), len(SEGMENT))
         for _ in range(2):  # computed, and read
             found = cache(SEGMENT, request, target)
             assert found.keys.dtype == model.base.dtype

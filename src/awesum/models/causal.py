@@ -25,7 +25,6 @@ from awesum.models.adapter import (
     AdapterConfig,
     AwesomeCausal,
     Passage,
-    Remembered,
     States,
     after,
     ends_of,
@@ -36,6 +35,7 @@ from awesum.models.attention import GROUPED
 from awesum.models.chat import Chat
 from awesum.models.loading import choose_device, load_tokenizer, loading, window_of
 from awesum.models.masks import layer_kinds, visible
+from awesum.models.remembered import Remembered
 from awesum.settings import SMOLLM2
 from awesum.weights import smollm2_folder
 
@@ -266,7 +266,7 @@ class ChatModel:
     @torch.inference_mode()
     def _remember(self, prompt: Prompt, states: States | None) -> States | None:
         """The memories after a prompt whose answer is known."""
-        if self.memory is None or not self.memory.place.remembering:
+        if self.memory is None or not self.memory.roles.remembering:
             return None
         known = prompt.known or ()
         read = Passage()

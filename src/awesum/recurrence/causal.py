@@ -146,7 +146,7 @@ def answer(
 ) -> tuple[torch.Tensor, States]:
     """The loss of each token of the targets, (B, A), and the memories after the segment."""
     cache = DynamicCache()
-    for number, keys, values in zip(range(model.first, model.place.layers), step.keys, step.values, strict=True):
+    for number, keys, values in zip(range(model.first, model.roles.layers), step.keys, step.values, strict=True):
         cache.update(keys, values, number)
     positions = (step.prompt_mask.cumsum(1) - 1).clamp(min=0)
     behind = step.prompt_mask.sum(1, keepdim=True) + torch.arange(step.answer.shape[1], device=positions.device)
@@ -167,7 +167,7 @@ def answer(
     there = step.targets != -100
     losses = hidden.new_zeros(step.targets.shape, dtype=torch.float32)
     losses[there] = _losses(model, hidden[there], step.targets[there], label_smoothing)
-    read = dict(zip(model.place.remembering, step.states, strict=True))
+    read = dict(zip(model.roles.remembering, step.states, strict=True))
     # The last target is the end of the answer, which is not the summary's: the others are what stands before it.
     return losses, after(recalled, read, step.segment_mask, written.written, there)
 

@@ -88,8 +88,8 @@ class TrunkCache:
         self.size: int = text.hidden_size
         attention = model.base.get_decoder().layers[model.first].self_attn
         self.heads = (text.num_key_value_heads, attention.head_dim)
-        self.above = model.place.layers - model.first
-        remembering = model.place.remembering
+        self.above = model.roles.layers - model.first
+        remembering = model.roles.remembering
         self.states = f"{model.adapter.memory} {list(remembering)}" if remembering else ""
         """Which of a segment's states a file holds: those that this memory takes."""
 
@@ -109,7 +109,7 @@ class TrunkCache:
         ]
         prompt = torch.cat(tensors[:2])
         keys, values = prompt.view(len(prompt), 2, self.above, *self.heads).permute(1, 2, 0, 3, 4)
-        layers = len(self.model.place.remembering)
+        layers = len(self.model.roles.remembering)
         return Reading(keys, values, tensors[2].view(len(segment), layers, self.size).transpose(0, 1), tensors[3])
 
     def has(self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> bool:
@@ -153,7 +153,7 @@ class TrunkCache:
     ) -> list[tuple[Path, tuple[int, int]]]:
         """The files: of the segment, of the request but its last token, of what may be remembered, of the answer."""
         width = 2 * self.above * self.heads[0] * self.heads[1]
-        states = len(self.model.place.remembering) * self.size
+        states = len(self.model.roles.remembering) * self.size
         before, whole = [*segment, *request[:-1]], [*segment, *request, *target[:-1]]
         return [
             (self._path("prompt", 0, segment), (len(segment), width)),
