@@ -3,9 +3,12 @@
     python -m benchmarks.quality --data govreport/ --out FOLDER [--documents 50] [--longest 4000]
     python -m benchmarks.quality --data qmsum/ --split test --one-each --out FOLDER
     python -m benchmarks.quality --data govreport/ --out FOLDER --documents 100 --systems --adapters se3/ attentive/
+    python -m benchmarks.quality --data qmsum/ --split test --documents 281 --longest 99999 --out FOLDER \
+      --keep SEGMENTS --systems extract --adapters se3/ attentive/
 
 Adapters that `awesum train` made write several documents side by side, with --own-length as much as they have learned
-to; `zero-shot` is the embedded model with the same prompts and no adapter.
+to; `zero-shot` is the embedded model with the same prompts and no adapter. With --keep, a segment is read once for all
+adapters and all questions, and their seconds do not count what was read before.
 
 The documents are taken evenly from the split; with a query, every system gets it. FOLDER has `references.jsonl` and a
 file for each system, to which every summary is added as soon as it is written: interrupted, it goes on from there. The
@@ -18,24 +21,32 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from awesum import Document, Settings, Summarizer
 from awesum.datasets import Example, load
+from awesum.embedding import SentenceEncoder
 from awesum.length import count_words
 from awesum.models.adapter import AdapterConfig
 from awesum.models.causal import Prompt, load_base
+from awesum.models.kept import KeptSegments
 from awesum.prompting import enough_words, tidy
 from awesum.recurrent import CausalRecurrentRun, finish_together
 from awesum.salience.centrality import Centrality
 from awesum.salience.text import augment
 from awesum.settings import SMOLLM2
 from awesum.summarizer import INPUT, SIDE_BY_SIDE
+from awesum.weights import minilm_folder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ZERO_SHOT = "zero-shot"
 
@@ -52,11 +63,28 @@ def evenly(data: Path, split: str, number: int, longest: int, one_each: bool) ->
     return [examples[fitting[place]] for place in wanted]
 
 
+class Once(SentenceEncoder):
+    """An encoder that reads a sentence once, whatever is asked about its document and whoever summarizes it."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        super().__init__(encoder.model, encoder.tokenizer)
+        self._known: dict[str, NDArray[np.float32]] = {}
+
+    def encode(
+        self, texts: Sequence[str], progress: Callable[[int], object] = lambda done: None
+    ) -> NDArray[np.float32]:
+        """One unit vector a text."""
+        unknown = [text for text in dict.fromkeys(texts) if text not in self._known]
+        self._known.update(zip(unknown, super().encode(unknown), strict=True))
+        progress(len(texts))
+        return np.stack([self._known[text] for text in texts]) if texts else super().encode(texts)
+
+
 class Systems:
     """Each method is a system: an example and a number of words in, a summary out."""
 
     def __init__(self) -> None:
-        self.summarizer = Summarizer()
+        self.summarizer = Summarizer(encoder=Once(SentenceEncoder.load(minilm_folder())))
 
     @cached_property
     def by_centrality(self) -> Summarizer:
@@ -134,9 +162,9 @@ def write(name: str, system: Callable[[Example, int], str], chosen: list[Example
     return path
 
 
-def write_trained(folder: str, chosen: list[Example], out: Path, own_length: bool) -> Path:
+def write_trained(folder: str, chosen: list[Example], options: argparse.Namespace, encoder: SentenceEncoder) -> Path:
     """The summaries of an adapter, those of an earlier run included."""
-    path = out / f"{Path(folder).name}{'-own-length' if own_length else ''}.jsonl"
+    path = options.out / f"{Path(folder).name}{'-own-length' if options.own_length else ''}.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     done = {json.loads(line)["id"] for line in lines}
     todo = [example for example in chosen if example.id not in done]
@@ -145,16 +173,21 @@ def write_trained(folder: str, chosen: list[Example], out: Path, own_length: boo
             model, _ = load_base(SMOLLM2, AdapterConfig(base=SMOLLM2, memory="none", update="none"))
             model.save_pretrained(aside)
             folder = aside
-        summarizer = Summarizer(folder)
+        summarizer = Summarizer(folder, encoder=encoder)
+        chat = summarizer.chat
+        if options.keep and chat.memory:
+            chat.kept = KeptSegments(chat.memory, options.keep)
         started = time.perf_counter()
         runs = (
             summarizer.start(
                 Document(example.document),
-                Settings(query=example.query, length=None if own_length else f"{count_words(example.summary)}w"),
+                Settings(
+                    query=example.query, length=None if options.own_length else f"{count_words(example.summary)}w"
+                ),
             )
             for example in todo
         )
-        together = finish_together(summarizer.chat, cast("Iterator[CausalRecurrentRun]", runs), SIDE_BY_SIDE)
+        together = finish_together(chat, cast("Iterator[CausalRecurrentRun]", runs), options.side_by_side)
         for number, (example, summary) in enumerate(zip(todo, together, strict=True), 1):
             seconds = round((time.perf_counter() - started) / number, 1)  # of all so far: they are written together
             row = {
@@ -182,6 +215,10 @@ def main() -> int:
     parser.add_argument("--systems", nargs="*", choices=names, default=names)
     parser.add_argument("--adapters", nargs="+", default=[], metavar="FOLDER", help=f"or {ZERO_SHOT}")
     parser.add_argument("--own-length", action="store_true", help="let adapters decide how much they write")
+    parser.add_argument("--side-by-side", type=int, default=SIDE_BY_SIDE, help="documents of an adapter (%(default)s)")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep there what segments are read as, 46 KB a token"
+    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     chosen = evenly(options.data, options.split, options.documents, options.longest, options.one_each)
@@ -191,7 +228,7 @@ def main() -> int:
     for name in options.systems:
         write(name, getattr(systems, name), chosen, options.out)
     for folder in options.adapters:
-        write_trained(folder, chosen, options.out, options.own_length)
+        write_trained(folder, chosen, options, systems.summarizer.encoder)
     return 0
 
 

@@ -59,13 +59,17 @@ class AttentiveMemory(nn.Module):
         # In mixed precision only the products are rounded; the memory, which is handed on and on, is not.
         return torch.lerp(memory, u.to(memory.dtype), g.to(memory.dtype))  # (9): g * u + (1 - g) * memory
 
+    def settle(self, state: MemoryState) -> MemoryState:
+        """What a segment left to be written is written now."""
+        if state.written is None or state.written_mask is None:
+            return state
+        return MemoryState(self.update(state.memory, state.written, state.written_mask), state.mask)
+
     def recall(self, state: MemoryState) -> Recollection:
-        """The memory that a segment reads: what the one before it left to be written is written now."""
-        memory = state.memory
-        if state.written is not None and state.written_mask is not None:
-            memory = self.update(memory, state.written, state.written_mask)
-        source = self.reading.source(memory)
-        return Recollection(memory, state.mask, source.keys, source.values)
+        """The memory that a segment reads, with what the one before it left to be written."""
+        state = self.settle(state)
+        source = self.reading.source(state.memory)
+        return Recollection(state.memory, state.mask, source.keys, source.values)
 
     def read(self, hidden: torch.Tensor, recollection: Recollection) -> torch.Tensor:
         """What the segment finds in its memory, to be added to `hidden` (B or B x beams, N, d).

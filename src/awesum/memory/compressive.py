@@ -85,13 +85,17 @@ class CompressiveMemory(nn.Module):
             mask.view(mask.shape[0], -1, self.ratio).any(2),
         )
 
+    def settle(self, state: MemoryState) -> MemoryState:
+        """What a segment left to be written is written now."""
+        if state.written is None or state.written_mask is None:
+            return state
+        return MemoryState(*self.update(state.memory, state.mask, state.written, state.written_mask))
+
     def recall(self, state: MemoryState, attention: SelfAttention) -> Recollection:
         """The memory that a segment reads, with the keys and values that the layer's own attention makes of it (7)."""
-        memory, mask = state.memory, state.mask
-        if state.written is not None and state.written_mask is not None:
-            memory, mask = self.update(memory, mask, state.written, state.written_mask)
-        source = attention.source(memory, mask)
-        return Recollection(memory, mask, source.keys, source.values)
+        state = self.settle(state)
+        source = attention.source(state.memory, state.mask)
+        return Recollection(state.memory, state.mask, source.keys, source.values)
 
     def read(self, recollection: Recollection) -> Source:
         """What stands before the segment's own keys and values in the self-attention (8)."""
@@ -100,5 +104,7 @@ class CompressiveMemory(nn.Module):
 
 def filled(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Each row's vectors at its end, in their order, and before them what is masked, as the fullest row has it."""
+    if mask.all():
+        return states, mask
     order = mask.int().argsort(dim=1, stable=True)[:, mask.shape[1] - int(mask.sum(1).max()) :]
     return states.gather(1, order[..., None].expand(-1, -1, states.shape[2])), mask.gather(1, order)

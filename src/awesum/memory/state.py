@@ -32,6 +32,13 @@ class MemoryState:
         """The same values without a graph."""
         return self._map(lambda tensor: tensor.detach())
 
+    def then(self, written: torch.Tensor, written_mask: torch.Tensor) -> MemoryState:
+        """The state after the segment that wrote these hidden states: SG(.) cuts everything off here."""
+        memory = self.memory.detach()
+        if not written.shape[1]:
+            return MemoryState(memory, self.mask)
+        return MemoryState(memory, self.mask, written.detach(), written_mask)
+
     def select(self, rows: torch.Tensor) -> Self:
         """The state of some documents of the batch, in that order."""
         return self._map(lambda tensor: tensor.index_select(0, rows.to(tensor.device)))
@@ -88,7 +95,5 @@ class Recollection:
     values: torch.Tensor
 
     def then(self, written: torch.Tensor, written_mask: torch.Tensor) -> MemoryState:
-        """The state after the segment that wrote these hidden states: SG(.) cuts everything off here."""
-        if not written.shape[1]:
-            return MemoryState(self.memory.detach(), self.mask)
-        return MemoryState(self.memory.detach(), self.mask, written.detach(), written_mask)
+        """The state after the segment that wrote these hidden states."""
+        return MemoryState(self.memory, self.mask).then(written, written_mask)

@@ -238,6 +238,10 @@ class RememberingLayer(nn.Module):
         """The states of its memories before the first segment."""
         return {kind: memory.start(documents) for kind, memory in self.memory.items()}
 
+    def settle(self, states: Mapping[str, MemoryState]) -> dict[str, MemoryState]:
+        """Its memories with what was left to be written."""
+        return {kind: memory.settle(states[kind]) for kind, memory in self.memory.items()}
+
     def recall(self, states: Mapping[str, MemoryState]) -> dict[str, Recollection]:
         """What it reads while the next segment is answered."""
         return {
@@ -376,6 +380,10 @@ class AwesomeCausal(nn.Module):
         """What is read while the next segment is answered: what the one before left to be written is written now."""
         return {index: layer.recall(states[index]) for index, layer in self._remembering()}
 
+    def settle(self, states: States) -> dict[int, dict[str, MemoryState]]:
+        """The memories behind a segment to which nobody answers: what was left to be written is written."""
+        return {index: layer.settle(states[index]) for index, layer in self._remembering()}
+
     def with_memory(self, recalled: Recollections, trunk: torch.Tensor | None = None) -> Passage:
         """An answer's passage, which reads what was recalled."""
         layers = self.base.get_decoder().layers
@@ -498,20 +506,22 @@ class AwesomeCausal(nn.Module):
 
 
 def after(
-    recalled: Recollections,
+    recalled: Recollections | States,
     read: Mapping[int, torch.Tensor],
     segment: slice | torch.Tensor,
     written: Mapping[int, torch.Tensor],
     answered: int | torch.Tensor,
 ) -> dict[int, dict[str, MemoryState]]:
-    """The memories once a segment is answered.
+    """The memories once a segment is answered, or only settled where nobody answers.
 
     `read` are the prompt's states, of which `segment` are the segment's own: a slice for all rows, or (B, P). `written`
-    are those that the answer is written behind, `answered` of them, or (B, A); the first is the prompt's last token.
+    are those that the answer is written behind, `answered` of them, or (B, A); the first is the prompt's last token,
+    and there are none where nothing was asked.
     """
     states: dict[int, dict[str, MemoryState]] = {}
     for layer, of in recalled.items():
-        source, summary = read[layer], written[layer][:, 1:]
+        source = read[layer]
+        summary = written[layer][:, 1:] if layer in written else source[:, :0]
         if isinstance(segment, slice):
             source = source[:, segment]
         if isinstance(answered, int):

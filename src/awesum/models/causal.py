@@ -33,6 +33,7 @@ from awesum.models.adapter import (
 )
 from awesum.models.attention import GROUPED
 from awesum.models.chat import Chat
+from awesum.models.kept import KeptSegments
 from awesum.models.loading import choose_device, load_tokenizer, loading, window_of
 from awesum.models.masks import layer_kinds, visible
 from awesum.models.remembered import Remembered
@@ -119,6 +120,8 @@ class ChatModel:
         self.name = name
         self.reason = reason
         """Why it runs on this device in this number format."""
+        self.kept: KeptSegments | None = None
+        """Where to look for what was made of segments before, and to keep what is made; for a model with an adapter."""
         self.window = window_of(model.config)
         if model.config._attn_implementation == "sdpa" and model._supports_attention_backend:
             model.set_attn_implementation(GROUPED)
@@ -242,7 +245,7 @@ class ChatModel:
                 continue
             row = _Row(number, segment, prompt, prompts)
             passage = Passage()
-            slots.fill(slot, self._read(prompt.tokens, passage), row.end)
+            slots.fill(slot, self._read(prompt, passage), row.end)
             if remembered:
                 remembered.fill(slot, states, passage, prompt.segment, prompt.limit)
             rows[slot : slot + 1] = [row]
@@ -256,10 +259,21 @@ class ChatModel:
                 yield number, segment, self._write_alone(prompt)
 
     @torch.inference_mode()
-    def _read(self, tokens: Sequence[int], passage: Passage) -> DynamicCache:
-        """The keys and values of a prompt; the first step will look at its last token once more."""
-        cache = DynamicCache()  # without the model's config, no layer drops what has left its window
-        ids = torch.tensor([tokens], device=self.model.device)
+    def _read(self, prompt: Prompt, passage: Passage, end: int | None = None) -> DynamicCache:
+        """The keys and values of a prompt's tokens before `end`; the first step will look at its last once more."""
+        tokens = prompt.tokens[:end]
+        if self.kept is None or not prompt.segment.stop:
+            return self._pass(tokens, passage)
+        cache = self.kept.read(tokens[: prompt.segment.stop], passage, self._pass)
+        if further := tokens[prompt.segment.stop :]:
+            self._pass(further, Passage(), cache)
+        return cache
+
+    def _pass(self, tokens: Sequence[int], passage: Passage, behind: DynamicCache | None = None) -> DynamicCache:
+        """The keys and values of tokens, and of those that they stand behind."""
+        # Without the model's config, no layer of the cache drops what has left its window.
+        cache = DynamicCache() if behind is None else behind
+        ids = torch.tensor([[*tokens]], device=self.model.device)
         self.model.base_model(input_ids=ids, past_key_values=cache, use_cache=True, **self._with(passage))
         return cache
 
@@ -270,8 +284,12 @@ class ChatModel:
             return None
         known = prompt.known or ()
         read = Passage()
-        cache = self._read(prompt.tokens[:-1], read)
-        recalled = self.memory.recall(states or self.memory.start(1))
+        states = states or self.memory.start(1)
+        if not known:  # then only the segment's own tokens are remembered
+            self._read(prompt, read, prompt.segment.stop)
+            return after(self.memory.settle(states), read.written, prompt.segment, {}, 0)
+        cache = self._read(prompt, read, -1)
+        recalled = self.memory.recall(states)
         written = self.memory.with_memory(recalled)
         ids = torch.tensor([[prompt.tokens[-1], *known]], device=self.model.device)
         self.model.base_model(input_ids=ids, past_key_values=cache, use_cache=True, passage=written)

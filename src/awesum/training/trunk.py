@@ -1,21 +1,17 @@
 """What the frozen layers make of a segment, computed once and kept on disk: a further epoch costs only the answers.
 
 Of a prompt these are its keys and values above the trunk and what of it may be written to memory, of an answer the
-trunk's output. A file holds half-precision numbers, is named after the tokens and the weights that they come from, is
-written aside and moved into place, and is mapped into memory when it is read. So an interrupted run goes on where it
-stopped, and runs that differ in their adapter share what they have in common. Several requests behind one segment share
-its files, too.
+trunk's output. A file holds half-precision numbers and is named after the tokens and the weights that they come from.
+So runs that differ in their adapter share what they have in common, and several requests behind one segment share its
+files, too.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,12 +22,11 @@ from transformers import DynamicCache
 from awesum.errors import AwesumError
 from awesum.footprint import format_size, peak_memory
 from awesum.models.adapter import Passage
+from awesum.models.arrays import Arrays
 from awesum.recurrence import causal
 from awesum.recurrence.causal import Reading
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from awesum.models.adapter import AwesomeCausal
     from awesum.recurrence import DocumentInputs
 
@@ -84,6 +79,7 @@ class TrunkCache:
         self.model = model
         form = str(model.base.dtype).removeprefix("torch.")
         self.folder = folder / f"{model.fingerprint()[:16]}-{model.first}-{form}"
+        self.arrays = Arrays(self.folder, np.float16)
         text = model.base.config.get_text_config()
         self.size: int = text.hidden_size
         attention = model.base.get_decoder().layers[model.first].self_attn
@@ -96,7 +92,7 @@ class TrunkCache:
     def __call__(self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> Reading:
         """What the frozen layers make of a segment, a request and a target."""
         for attempt in range(2):
-            found = [self._load(*part) for part in self._parts(segment, request, target)]
+            found = [self.arrays.load(*part) for part in self._parts(segment, request, target)]
             if all(array is not None for array in found):
                 break
             if attempt:
@@ -134,7 +130,7 @@ class TrunkCache:
                 answer,
             ]
             for (path, shape), numbers in zip(self._parts(segment, request, target), kept, strict=True):
-                if self._load(path, shape) is None:
+                if self.arrays.load(path, shape) is None:
                     self._keep(path, numbers)
             for layer in cache.layers:
                 if further := layer.get_seq_length() - start:
@@ -163,17 +159,7 @@ class TrunkCache:
         ]
 
     def _path(self, kind: str, start: int, tokens: Sequence[int]) -> Path:
-        key = sha256(json.dumps([kind, start, [*tokens]]).encode()).hexdigest()[:32]
-        return self.folder / key[:2] / f"{key}.npy"
-
-    def _load(self, path: Path, shape: tuple[int, int]) -> NDArray[np.float16] | None:
-        if not all(shape):
-            return np.zeros(shape, np.float16)
-        try:
-            array: NDArray[np.float16] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError):  # not there, or not whole
-            return None
-        return array if array.shape == shape else None
+        return self.arrays.path(kind, start, [*tokens])
 
     def _keep(self, path: Path, numbers: torch.Tensor) -> None:
         largest = float(numbers.abs().max())
@@ -182,18 +168,7 @@ class TrunkCache:
                 f"what the frozen layers make reaches {largest:g}, which half precision cannot hold: train without "
                 "freeze_trunk"
             )
-        aside = path.with_suffix(f".{os.getpid()}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with aside.open("wb") as file:
-                np.save(file, numbers.float().cpu().numpy().astype(np.float16), allow_pickle=False)
-            os.replace(aside, path)
-        except OSError as error:
-            aside.unlink(missing_ok=True)
-            raise AwesumError(
-                f"cannot keep what the frozen layers make in {self.folder} ({error.strerror or error}): make room "
-                "there, or set AWESUM_CACHE to another folder; the same command then goes on where it stopped"
-            ) from error
+        self.arrays.keep(path, numbers.float().cpu().numpy())
 
 
 def plan(
