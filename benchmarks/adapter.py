@@ -19,6 +19,7 @@ import json
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,7 @@ import torch
 from awesum.embedding import SentenceEncoder
 from awesum.models.adapter import AdapterConfig, AwesomeCausal, read_config
 from awesum.models.causal import ChatModel, Prompt, load_base
+from awesum.models.kept import KeptSegments
 from awesum.models.loading import window_of
 from awesum.preparation import CausalPreparation, Prepared
 from awesum.recurrence import DocumentInputs
@@ -122,8 +124,7 @@ def generation(options: argparse.Namespace) -> bool:
     some = documents(options, preparation)
 
     def write(chat: ChatModel) -> None:
-        for _ in chat.follow(map(fixed_parts, some), options.side_by_side):
-            pass
+        deque(chat.follow(map(fixed_parts, some), options.side_by_side), maxlen=0)
 
     ratios: dict[str, list[float]] = {memory: [] for memory in remembering}
     for number in range(options.rounds + 1):
@@ -140,17 +141,26 @@ def generation(options: argparse.Namespace) -> bool:
 
 
 def side_by_side(options: argparse.Namespace) -> bool:
-    """Several documents at a time against one after the other, with attentive memory."""
+    """Several documents at a time against one after the other, with attentive memory; and with segments read before."""
     chat, preparation = chat_with("attentive", options)
     some = documents(options, preparation)
 
     def write(count: int) -> None:
-        for _ in chat.follow(map(fixed_parts, some), count):
-            pass
+        deque(chat.follow(map(fixed_parts, some), count), maxlen=0)
 
-    alone, together = seconds(partial(write, 1)), seconds(partial(write, options.side_by_side))
-    print(f"one by one {alone:.1f} s, {options.side_by_side} side by side {together:.1f} s")
-    return report("several documents side by side, times as fast as one by one", alone / together, 3, at_most=False)
+    def times_as_fast(what: str) -> float:
+        alone, together = (seconds(partial(write, count)) for count in (1, options.side_by_side))
+        print(f"{what}: one by one {alone:.1f} s, {options.side_by_side} side by side {together:.1f} s", flush=True)
+        return alone / together
+
+    found = times_as_fast("reading and writing")
+    with TemporaryDirectory() as folder:
+        assert chat.memory is not None
+        chat.kept = KeptSegments(chat.memory, Path(folder))
+        write(options.side_by_side)
+        writing = times_as_fast("writing alone")
+    report("writing alone, side by side, times as fast as one by one", writing, 3, at_most=False)
+    return report("several documents side by side, times as fast as one by one", found, 3, at_most=False)
 
 
 def positions(options: argparse.Namespace) -> bool:
