@@ -41,6 +41,7 @@ from awesum.prompting import enough_words, tidy
 from awesum.recurrent import CausalRecurrentRun, finish_together
 from awesum.salience.centrality import Centrality
 from awesum.salience.text import augment
+from awesum.salience.trained import TrainedSalience
 from awesum.settings import SMOLLM2
 from awesum.summarizer import INPUT, SIDE_BY_SIDE
 from awesum.weights import minilm_folder
@@ -84,7 +85,8 @@ class Systems:
     """Each method is a system: an example and a number of words in, a summary out."""
 
     def __init__(self) -> None:
-        self.summarizer = Summarizer(encoder=Once(SentenceEncoder.load(minilm_folder())))
+        encoder = Once(SentenceEncoder.load(minilm_folder()))
+        self.summarizer = Summarizer(encoder=encoder, salience=TrainedSalience.load())
 
     @cached_property
     def by_centrality(self) -> Summarizer:
@@ -162,7 +164,7 @@ def write(name: str, system: Callable[[Example, int], str], chosen: list[Example
     return path
 
 
-def write_trained(folder: str, chosen: list[Example], options: argparse.Namespace, encoder: SentenceEncoder) -> Path:
+def write_trained(folder: str, chosen: list[Example], options: argparse.Namespace, like: Summarizer) -> Path:
     """The summaries of an adapter, those of an earlier run included."""
     path = options.out / f"{Path(folder).name}{'-own-length' if options.own_length else ''}.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -173,7 +175,7 @@ def write_trained(folder: str, chosen: list[Example], options: argparse.Namespac
             model, _ = load_base(SMOLLM2, AdapterConfig(base=SMOLLM2, memory="none", update="none"))
             model.save_pretrained(aside)
             folder = aside
-        summarizer = Summarizer(folder, encoder=encoder)
+        summarizer = Summarizer(folder, encoder=like.encoder, salience=like.salience)
         chat = summarizer.chat
         if options.keep and chat.memory:
             chat.kept = KeptSegments(chat.memory, options.keep)
@@ -215,6 +217,9 @@ def main() -> int:
     parser.add_argument("--systems", nargs="*", choices=names, default=names)
     parser.add_argument("--adapters", nargs="+", default=[], metavar="FOLDER", help=f"or {ZERO_SHOT}")
     parser.add_argument("--own-length", action="store_true", help="let adapters decide how much they write")
+    parser.add_argument(
+        "--by-centrality", action="store_true", help="what adapters take for salient, not the extractor"
+    )
     parser.add_argument("--side-by-side", type=int, default=SIDE_BY_SIDE, help="documents of an adapter (%(default)s)")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep there what segments are read as, 46 KB a token"
@@ -228,7 +233,7 @@ def main() -> int:
     for name in options.systems:
         write(name, getattr(systems, name), chosen, options.out)
     for folder in options.adapters:
-        write_trained(folder, chosen, options, systems.summarizer.encoder)
+        write_trained(folder, chosen, options, systems.by_centrality if options.by_centrality else systems.summarizer)
     return 0
 
 
