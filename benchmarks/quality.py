@@ -148,11 +148,16 @@ def _about(example: Example) -> str:
     return f" in view of the question {example.query.strip()!r}" if example.query else ""
 
 
+def written_before(path: Path) -> set[str]:
+    """The documents whose summaries an earlier run has written."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {json.loads(line)["id"] for line in lines}
+
+
 def write(name: str, system: Callable[[Example, int], str], chosen: list[Example], folder: Path) -> Path:
     """The summaries of one system, those of an earlier run included."""
     path = folder / f"{name}.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    done = {json.loads(line)["id"] for line in lines}
+    done = written_before(path)
     for number, example in enumerate(chosen, 1):
         if example.id not in done:
             started = time.perf_counter()
@@ -167,8 +172,7 @@ def write(name: str, system: Callable[[Example, int], str], chosen: list[Example
 def write_trained(folder: str, chosen: list[Example], options: argparse.Namespace, like: Summarizer) -> Path:
     """The summaries of an adapter, those of an earlier run included."""
     path = options.out / f"{Path(folder).name}{'-own-length' if options.own_length else ''}.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    done = {json.loads(line)["id"] for line in lines}
+    done = written_before(path)
     todo = [example for example in chosen if example.id not in done]
     with TemporaryDirectory() as aside:
         if folder == ZERO_SHOT:
@@ -218,7 +222,9 @@ def main() -> int:
     parser.add_argument("--adapters", nargs="+", default=[], metavar="FOLDER", help=f"or {ZERO_SHOT}")
     parser.add_argument("--own-length", action="store_true", help="let adapters decide how much they write")
     parser.add_argument(
-        "--by-centrality", action="store_true", help="what adapters take for salient, not the extractor"
+        "--by-centrality",
+        action="store_true",
+        help="let adapters take for salient what is central, not what the extractor chooses",
     )
     parser.add_argument("--side-by-side", type=int, default=SIDE_BY_SIDE, help="documents of an adapter (%(default)s)")
     parser.add_argument(

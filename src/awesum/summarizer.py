@@ -60,7 +60,11 @@ ENOUGH = 0.75
 
 
 class Summarizer:
-    """The models, loaded once and used for many documents. Each is loaded when it is first needed."""
+    """The models, loaded once and used for many documents. Each is loaded when it is first needed.
+
+    With another `encoder` and no `salience`, what is central counts as salient: the shipped extractor was trained with
+    the vectors of the shipped encoder.
+    """
 
     def __init__(
         self,
@@ -73,7 +77,7 @@ class Summarizer:
         self.model = model
         if encoder is not None:
             self.encoder = encoder
-            salience = salience or Centrality()  # what is shipped was trained with the vectors of our encoder
+            salience = salience or Centrality()
         if salience is not None:
             self.salience = salience
         if chat is not None:

@@ -31,7 +31,7 @@ class KeptSegments:
         self.model = model
         text = model.base.config.get_text_config()
         attention = model.base.get_decoder().layers[0].self_attn
-        self.shape = (model.roles.layers, 2, text.num_key_value_heads, attention.head_dim)
+        self.heads = (text.num_key_value_heads, attention.head_dim)
         self.size: int = text.hidden_size
         form = torch.float32 if model.base.dtype == torch.bfloat16 else model.base.dtype  # which NumPy does not know
         name = str(form).removeprefix("torch.")
@@ -41,11 +41,11 @@ class KeptSegments:
         self, tokens: Sequence[int], passage: Passage, compute: Callable[[Sequence[int], Passage], DynamicCache]
     ) -> DynamicCache:
         """What `compute` gives, from disk where it is there; what is not looked at is not fetched."""
-        layers, _, heads, size = self.shape
+        heads, size = self.heads
         remembering = self.model.roles.remembering
         at = self.arrays.path("keys and values", [*tokens])
         beside = [self.arrays.path(self.model.adapter.memory, layer, [*tokens]) for layer in remembering]
-        found = self.arrays.load(at, (layers, 2, heads, len(tokens), size))
+        found = self.arrays.load(at, (self.model.roles.layers, 2, heads, len(tokens), size))
         states = [self.arrays.load(path, (len(tokens), self.size)) for path in beside]
         if found is None or any(each is None for each in states):
             cache = compute(tokens, passage)
