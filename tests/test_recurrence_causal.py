@@ -363,7 +363,7 @@ def test_without_memory_the_answer_cannot_be_known() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-@pytest.mark.parametrize("count", [1, 64, 150])
+@pytest.mark.parametrize("count", [1, 128, 150])
 def test_cross_entropy_and_its_gradient_are_torch_s(count: int, smoothing: float) -> None:
     torch.manual_seed(count)
     head, targets, weights = torch.randn(300, 16), torch.randint(0, 300, (count,)), torch.rand(count)

@@ -20,7 +20,7 @@ from awesum.models.adapter import AwesomeCausal, States, after
 from awesum.models.masks import visible
 from awesum.recurrence.inputs import Backward, DocumentInputs, is_empty, longest_first, token_weight
 
-AT_A_TIME = 64
+AT_A_TIME = 128
 """Target tokens whose scores are there at the same time."""
 
 
@@ -196,17 +196,19 @@ class _CrossEntropy(torch.autograd.Function):
         gradient = torch.empty_like(hidden)
         for first in range(0, len(targets), AT_A_TIME):
             rows = slice(first, first + AT_A_TIME)
-            scores = hidden[rows] @ head.T
-            wanted = scores.gather(1, targets[rows, None])[:, 0].float()
-            normalizer = scores.float().logsumexp(1)
-            losses[rows] = normalizer - (1 - smoothing) * wanted
+            scores = (hidden[rows] @ head.T).float()
+            wanted = scores.gather(1, targets[rows, None])[:, 0]
+            losses[rows] = -(1 - smoothing) * wanted
             if smoothing:
-                losses[rows] -= smoothing * scores.float().mean(1)
-            scores.sub_(normalizer[:, None].to(scores.dtype)).exp_()
+                losses[rows] -= smoothing * scores.mean(1)
+            highest = scores.amax(1, keepdim=True)
+            total = scores.sub_(highest).exp_().sum(1, keepdim=True)
+            losses[rows] += (highest + total.log())[:, 0]
+            scores.div_(total)
             if smoothing:
                 scores.sub_(smoothing / scores.shape[1])
             scores[torch.arange(len(scores), device=scores.device), targets[rows]] -= 1 - smoothing
-            gradient[rows] = scores @ head
+            gradient[rows] = scores.to(head.dtype) @ head
         ctx.save_for_backward(gradient)
         return losses
 
