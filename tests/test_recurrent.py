@@ -85,6 +85,19 @@ def test_length_leaves_sentences_out_and_says_so(summarizer: Summarizer, documen
     assert not any("left out" in note for note in free.notes)
 
 
+def test_empty_summary_is_said_to_be_empty(
+    summarizer: Summarizer, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = summarizer.start(document, Settings())
+    monkeypatch.setattr(run, "_answers", lambda inputs, known: enumerate("" for _ in inputs.segments))
+    assert not run.summary().notes
+    empty = run.finish()
+    assert empty.complete
+    assert not empty.text
+    assert any("empty" in note for note in empty.notes)
+    assert not any("empty" in note for note in summarizer.start(document, Settings()).finish().notes)
+
+
 def test_interrupted_run_goes_on_behind_its_parts(summarizer: Summarizer, document: Document) -> None:
     whole = summarizer.start(document, Settings()).finish()
     first = whole.parts[:2]

@@ -146,6 +146,12 @@ class RecurrentRun(Run):
         return sum(self._amount_of(part.sentences) for part in self.parts)
 
     def _notes_on_writing(self) -> Iterator[str]:
+        if self.complete and not self.parts:
+            hint = "give a --length, or take" if self.settings.length is None else "take"
+            yield (
+                "the summary is empty: the model had nothing to say of any segment, or nothing that could be kept; "
+                f"{hint} --style extract"
+            )
         if self._too_long:
             yield f"{count(self._too_long, 'sentence')} of the model left out to keep to the length"
 
