@@ -241,6 +241,22 @@ def test_shipped_one_scores_any_sentence(shipped: TrainedSalience, text: str) ->
         assert np.isfinite(shipped.score([text] * 3, vectors, query)).all()
 
 
+def test_scores_are_the_same_while_another_thread_loads_a_model_in_another_format(shipped: TrainedSalience) -> None:
+    """The library sets torch's default for all threads while it loads."""
+    text = topical_text(40)
+    texts = [text[start:end] for start, end in sentence_spans(text)]
+    encoder = SentenceEncoder.load(minilm_folder())
+    vectors = encoder.encode(texts)
+    expected = shipped.score(texts, vectors)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        assert (encoder.encode(texts) == vectors).all()
+        assert (TrainedSalience.load().score(texts, vectors) == expected).all()
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_features_of_the_file_are_ours() -> None:
     from safetensors import safe_open
 

@@ -67,7 +67,8 @@ class TrainedSalience:
                 weights = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118
             if tuple(told["features"]) != NAMES:
                 raise AwesumError(f"{path} was trained with other features: train it again with this version of awesum")
-            extractor = Extractor(Shape(**told["shape"]))
+            # Another thread that loads a model may have changed torch's default format.
+            extractor = Extractor(Shape(**told["shape"])).float()
             extractor.load_state_dict(weights)
             name = f"extractor {sha256(Path(path))[:16]}"
             return cls(extractor, Calibration(**told["calibration"]), Trust(**told["trust"]), name)
