@@ -145,6 +145,11 @@ class ChatModel:
         config = read_config(name)
         model, tokenizer = load_base(config.base, config)
         model.load_adapter(name)
+        return cls.around(model, tokenizer, name)
+
+    @classmethod
+    def around(cls, model: AwesomeCausal, tokenizer: PreTrainedTokenizerBase, name: str) -> ChatModel:
+        """A model that is ready to write with its adapter, and no longer to train it."""
         model.merge()
         model.to(model.base.dtype)
         return cls(model.base, tokenizer, name, choose_device()[2], model)

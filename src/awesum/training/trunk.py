@@ -226,7 +226,7 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
         read_now(cache.model, *each)
         read += sum(map(len, each))
     reading = (time.perf_counter() - started) / max(read, 1)
-    learned, taken, form = 0, 0.0, cache.model.base.dtype
+    learned, taken = 0, 0.0
     for document in documents:
         some = sorted({0, len(document.segments) // 2, len(document.segments) - 1})  # the first has most to say
         head = replace(
@@ -238,12 +238,18 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
         for each in _passes(head):
             cache(*each)
         started = time.perf_counter()
-        with torch.autocast(cache.model.device.type, form, enabled=form != torch.float32):
+        with mixed(cache.model):
             causal.train(cache.model, [head], torch.Tensor.backward, read=cache)
         taken += time.perf_counter() - started
         learned += len(some)
     cache.model.zero_grad(set_to_none=True)
     return reading, taken / max(learned, 1)
+
+
+def mixed(model: AwesomeCausal) -> torch.autocast:
+    """Where single-precision weights of an adapter meet a base in its own number format, as the trainer has it."""
+    form = model.base.dtype
+    return torch.autocast(model.device.type, form, enabled=form != torch.float32)
 
 
 def _passes(document: DocumentInputs) -> list[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
