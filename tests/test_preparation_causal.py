@@ -11,8 +11,10 @@ from transformers import PreTrainedTokenizerFast
 from awesum.datasets import Example
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
+from awesum.length import count_words
 from awesum.models.adapter import AdapterConfig
-from awesum.preparation import CausalPreparation
+from awesum.preparation import CausalPreparation, Divided
+from awesum.prompting import ask
 from awesum.salience.centrality import Centrality
 from awesum.salience.text import NEXT, PREVIOUS
 from awesum.targets import assign
@@ -91,6 +93,57 @@ def test_salient_text_is_of_other_segments_and_within_its_size(prepare: Prepare)
         assert len(tokens) <= len(plain.requests[number]) + 30 + 24
 
 
+def test_points_are_a_segment_s_own_salient_sentences(prepare: Prepare) -> None:
+    preparation = prepare(salient="points")
+    text = topical_text(120)
+    divided = preparation.divide(text, words=60)
+    assert divided.chosen
+    chosen = [" ".join(sentence_of(divided, index).split()) for index in divided.chosen]
+    assert 40 <= sum(map(count_words, chosen)) <= 80
+    inputs = preparation.inputs("a", divided)
+    assert inputs.segments == prepare().inputs("a", divided).segments
+    asked = 0
+    for segment, request in zip(divided.segments, inputs.requests, strict=True):
+        own = [
+            sentence
+            for sentence, index in zip(chosen, divided.chosen, strict=True)
+            if segment.first <= index < segment.last
+        ]
+        words = text_of(preparation, request)
+        assert squeezed(ask(None, own)) in squeezed(words) if own else "Summarize the text above." in words
+        asked += len(own)
+    assert asked == len(chosen)
+
+
+def test_more_words_of_a_summary_are_more_points(prepare: Prepare) -> None:
+    preparation = prepare(salient="points")
+    counts = [len(preparation.divide(topical_text(120), words=words).chosen) for words in (20, 80, 200)]
+    assert counts == sorted(set(counts))
+    assert len(preparation.divide(topical_text(120)).chosen) > 1  # without a length, what the calibration says
+
+
+def test_segment_without_points_has_no_target(prepare: Prepare) -> None:
+    preparation = prepare(salient="points")
+    text = topical_text(120)
+    whole = preparation.divide(text)
+    summary = " ".join(sentence_of(whole, segment.last - 1).strip() for segment in whole.segments)
+    example = Example("a", text, summary)
+    inputs = preparation(example)
+    divided = preparation.divide(example.document, words=count_words(example.summary))
+    targets = assign(example.summary, example.document, divided.segments)
+    silent = 0
+    for segment, target, learned in zip(divided.segments, targets, inputs.targets, strict=True):
+        has_points = any(segment.first <= index < segment.last for index in divided.chosen)
+        assert text_of(preparation, learned[:-1]) == (target if has_points else "")
+        silent += bool(target) and not has_points
+    assert any(len(target) > 1 for target in inputs.targets)
+    assert silent, "the case is not there"
+
+
+def sentence_of(divided: Divided, index: int) -> str:
+    return divided.text[divided.sentences[index].start : divided.sentences[index].end]
+
+
 def test_target_too_long_is_split_and_said(prepare: Prepare) -> None:
     said: list[str] = []
     preparation = prepare(window=400, say=said.append)
@@ -113,6 +166,13 @@ def test_query_that_leaves_no_room_is_told_in_one_line(prepare: Prepare) -> None
 def test_key_says_all_that_inputs_depend_on(prepare: Prepare) -> None:
     keys = [
         str(prepare(**options).key)
-        for options in ({}, {"window": 640}, {"salient": "text"}, {"salient_size": 9}, {"max_tokens": 100})
+        for options in (
+            {},
+            {"window": 640},
+            {"salient": "text"},
+            {"salient": "points"},
+            {"salient_size": 9},
+            {"max_tokens": 100},
+        )
     ]
     assert len(set(keys)) == len(keys)

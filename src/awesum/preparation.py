@@ -19,12 +19,13 @@ from awesum import segmentation
 from awesum.datasets.shards import PreparedDocument
 from awesum.document import Segment, Sentence
 from awesum.errors import AwesumError
+from awesum.length import count_words
 from awesum.models.chat import Chat
 from awesum.partial import write_whole
 from awesum.prompting import behind_segment
 from awesum.reading.sentences import sentence_spans
 from awesum.recurrence import DocumentInputs
-from awesum.salience.choice import choose, outermost, word_costs
+from awesum.salience.choice import choose, longest_share, outermost, word_costs
 from awesum.salience.text import augment
 from awesum.segmentation import LOWER, UPPER, measure
 from awesum.targets import assign
@@ -98,9 +99,13 @@ class Preparation:
         A prepared document brings the vectors of its sentences, which are most of the work.
         """
         known = _vectors(example) if isinstance(example, PreparedDocument) else {}
-        divided = self._cut(example.id, self.divide(example.document, example.id, example.query, known))
-        targets = assign(example.summary, divided.text, divided.segments)
-        return self.inputs(example.id, divided, example.query, targets)
+        words = count_words(example.summary)
+        divided = self._cut(example.id, self.divide(example.document, example.id, example.query, known, words))
+        return self.inputs(example.id, divided, example.query, self._targets(example.summary, divided))
+
+    def _targets(self, summary: str, divided: Divided) -> list[str]:
+        """What of a summary each segment has to learn to write."""
+        return assign(summary, divided.text, divided.segments)
 
     def divide(
         self,
@@ -108,10 +113,11 @@ class Preparation:
         name: str = "the document",
         query: str | None = None,
         known: Mapping[str, NDArray[np.float32]] | None = None,
+        words: int | None = None,
     ) -> Divided:
         """Sentences, segments and salient sentences of a text; with a query, salient for it.
 
-        `known` are the vectors of sentences that need not be read again.
+        `known` are the vectors of sentences that need not be read again, `words` the length of the summary.
         """
         lower, upper = self.limits
         sentences = measure(text, sentence_spans(text), self.tokenizer, upper)
@@ -119,7 +125,11 @@ class Preparation:
             raise AwesumError(f"{name} has no sentence: take it out of the data, or give it its text")
         embeddings = self._embeddings([text[sentence.start : sentence.end] for sentence in sentences], known or {})
         segments = segmentation.segment(sentences, embeddings, lower, upper)
-        return Divided(text, sentences, segments, self.salient(text, sentences, embeddings, query))
+        if self.config.salient == "points":
+            chosen = self._points(text, sentences, segments, embeddings, query, words)
+        else:
+            chosen = self.salient(text, sentences, embeddings, query)
+        return Divided(text, sentences, segments, chosen)
 
     def _embeddings(self, texts: Sequence[str], known: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         unknown = [text for text in texts if text not in known]  # as where another tokenizer has cut a long sentence
@@ -147,9 +157,35 @@ class Preparation:
         if not any(costs):
             return []
         amount = SALIENT_SHARE * sum(sentence.tokens for sentence in sentences)
+        redundant = self.salience.calibration.redundant
+        return choose(self._scores(texts, embeddings, query), embeddings, costs, amount, redundant=redundant)
+
+    def _points(
+        self,
+        text: str,
+        sentences: Sequence[Sentence],
+        segments: Sequence[Segment],
+        embeddings: NDArray[np.float32],
+        query: str | None,
+        words: int | None,
+    ) -> list[int]:
+        """The sentences that the segments are asked to put in other words: those of a summary of so many words."""
+        texts = [text[sentence.start : sentence.end] for sentence in sentences]
+        calibration = self.salience.calibration
+        amount = words or calibration.words(sum(map(count_words, texts)))
+        return choose(
+            self._scores(texts, embeddings, query),
+            embeddings,
+            word_costs(texts),
+            amount,
+            segments=segments,
+            most=longest_share(amount, len(segments)),
+            redundant=calibration.redundant,
+        )
+
+    def _scores(self, texts: Sequence[str], embeddings: NDArray[np.float32], query: str | None) -> NDArray[np.float32]:
         asked = self.encoder.encode([query])[0] if query else None
-        scores = self.salience.score(texts, embeddings, asked)
-        return choose(scores, embeddings, costs, amount, redundant=self.salience.calibration.redundant)
+        return self.salience.score(texts, embeddings, asked)
 
     def _cut(self, name: str, divided: Divided) -> Divided:
         """The first segments, of `max_tokens` tokens together."""
@@ -305,6 +341,16 @@ class CausalPreparation(Preparation):
             special=self.marks,
         )
 
+    def _targets(self, summary: str, divided: Divided) -> list[str]:
+        """With points, a segment that has none is not asked."""
+        targets = super()._targets(summary, divided)
+        if self.config.salient != "points":
+            return targets
+        return [
+            target if _within(divided.chosen, segment) else ""
+            for target, segment in zip(targets, divided.segments, strict=True)
+        ]
+
     def _request(self, name: str, divided: Divided, segment: Segment, query: str | None) -> list[int]:
         """The tokens between a segment and its answer."""
         bare = len(self.chat.before) + len(self.chat.ids(behind_segment(query))) + len(self.chat.behind)
@@ -319,7 +365,13 @@ class CausalPreparation(Preparation):
         if self.config.salient == "text":
             room = min(self.config.salient_size, left - FRAME)
             before, behind = outermost(divided.chosen, segment, divided.sentences, room)
-        told = ([_plain(divided, index) for index in side] for side in (before, behind))
+        points: list[int] = []
+        if self.config.salient == "points":
+            room = left - FRAME
+            for index in _within(divided.chosen, segment):
+                room -= divided.sentences[index].tokens
+                points += [index] if room >= 0 else []
+        told = ([_plain(divided, index) for index in some] for some in (before, behind, points))
         return [*self.chat.ids(behind_segment(query, *told)), *self.chat.behind]
 
     def _ids(self, text: str) -> list[int]:
@@ -332,6 +384,10 @@ def _vectors(document: PreparedDocument) -> dict[str, NDArray[np.float32]]:
     return {
         document.document[start:end]: vector for (start, end), vector in zip(document.sentences, vectors, strict=True)
     }
+
+
+def _within(chosen: Sequence[int], segment: Segment) -> list[int]:
+    return [index for index in chosen if segment.first <= index < segment.last]
 
 
 def _plain(divided: Divided, index: int) -> str:

@@ -44,14 +44,19 @@ def ask(query: str | None, points: Sequence[str]) -> str:
     return f"{_REQUEST} as one short, clear paragraph{about}: {sentences}"
 
 
-def behind_segment(query: str | None, previous: Sequence[str] = (), following: Sequence[str] = ()) -> str:
+def behind_segment(
+    query: str | None, previous: Sequence[str] = (), following: Sequence[str] = (), points: Sequence[str] = ()
+) -> str:
     """What stands behind a segment for a model that was trained to answer: salient sentences of others, the request.
 
     All of it stands behind, so that a causal model reads the segment once, whatever it is asked and told.
     """
-    request = (
-        f"Summarize what the text above says about this: {query.strip()}" if query else "Summarize the text above."
-    )
+    if points:
+        request = ask(query, points)
+    elif query:
+        request = f"Summarize what the text above says about this: {query.strip()}"
+    else:
+        request = "Summarize the text above."
     blocks = [(PREVIOUS, " ".join(previous)), (NEXT, " ".join(following))]
     told = [f"{heading} {text}" for heading, text in blocks if text]
     return "".join(f"\n\n{block}" for block in (*told, request))

@@ -16,7 +16,7 @@ from typing import Any
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size
 from awesum.models.adapter import read_config
 from awesum.models.awesome import load_config
-from awesum.models.causal import Answer, ChatModel, Prompt
+from awesum.models.causal import SHORTEST, Answer, ChatModel, Prompt
 from awesum.models.loading import choose_device
 from awesum.preparation import CausalPreparation, Divided, Preparation
 from awesum.prompting import Facts, Said, finished, tidy
@@ -79,9 +79,12 @@ class RecurrentRun(Run):
     def _inputs(self) -> DocumentInputs:
         """The document as the model takes it."""
         text = self.document.text
-        salient = self._preparation.salient(text, self.sentences, self._embeddings, self.settings.query)
-        divided = Divided(text, self.sentences, self.segments, salient)
+        divided = Divided(text, self.sentences, self.segments, self._salient())
         return self._preparation.inputs(self.document.path, divided, self.settings.query)
+
+    def _salient(self) -> list[int]:
+        """The sentences that segments are told of."""
+        return self._preparation.salient(self.document.text, self.sentences, self._embeddings, self.settings.query)
 
     def _write(self) -> Iterator[Part]:
         yield from self._taken_over()
@@ -220,7 +223,7 @@ class CausalRecurrentRun(RecurrentRun):
 
     def _prompts_for(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[Prompt]:
         prompts = prompts_of(inputs, [self.summarizer.chat.chat.ids(text) for text in known])
-        return prompts if self.settings.length is None else self._measured(prompts)
+        return self._measured(prompts) if self._is_measured else prompts
 
     def _measured(self, prompts: Iterable[Prompt]) -> Iterator[Prompt]:
         """The prompts, each with what the length has left for it when it is asked for."""
@@ -245,6 +248,11 @@ class CausalRecurrentRun(RecurrentRun):
                     least=round(MOST * tokens),
                     limit=min(24 + round(2 * tokens), longest),
                 )
+
+    @property
+    def _is_measured(self) -> bool:
+        """Whether it is said how much is to be written."""
+        return self.settings.length is not None
 
     def _is_enough(self, text: str, amount: float) -> bool:
         """Whether what will be kept of a text is that much."""
@@ -287,6 +295,60 @@ class CausalRecurrentRun(RecurrentRun):
             yield self._note_on_left_out()
         if self._cut_off:
             yield f"{count(self._cut_off, 'part')} ended at {LONGEST_PART} tokens, before the model ended it"
+
+
+class RewritingRun(CausalRecurrentRun):
+    """A run with an adapter that was trained to put the salient sentences of each segment in other words.
+
+    How much is written is known from these, also if no length was given; what is written is checked, and made up for
+    with these sentences themselves, as it is for a model without an adapter.
+    """
+
+    default_length = Run.default_length
+    _is_measured = True
+
+    def _salient(self) -> list[int]:
+        return self._chosen
+
+    def _answers(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[tuple[int, str]]:
+        memory = self.summarizer.chat.memory
+        if memory and memory.roles.remembering:
+            yield from super()._answers(inputs, known)
+            return
+        # Without a memory, no part has to wait for another one.
+        self._asked = list(prompts_of(inputs))
+        yield from self._texts([number for number, share in enumerate(self._shares) if share and number >= len(known)])
+
+    def _prompt(self, number: int) -> Prompt:
+        return self._measure(number, self._asked[number])
+
+    def _measured(self, prompts: Iterable[Prompt]) -> Iterator[Prompt]:
+        for number, prompt in enumerate(prompts):
+            yield prompt if prompt.known is not None else self._measure(number, prompt)
+
+    def _measure(self, number: int, prompt: Prompt) -> Prompt:
+        if not self._shares[number]:
+            return replace(prompt, known=())
+        return replace(prompt, enough=self._enough(number), limit=self._limit(number), least=SHORTEST)
+
+    def _take(self, number: int, text: str) -> Part | None:
+        if number <= self._reached:
+            return None
+        sentences = self._checked(number, text) if self._shares[number] else []
+        self._reached = number
+        self.progress("writing", number + 1, len(self.segments))
+        return self._add(number, sentences) if sentences else None
+
+    def _note(self, part: Part) -> None:
+        pass
+
+    def _taken_over(self) -> Iterator[Part]:
+        for part in Run._taken_over(self):
+            self._said.extend(self.summarizer.encoder.encode([sentence.text for sentence in part.sentences]))
+            yield part
+
+    def _notes_on_writing(self) -> Iterator[str]:
+        yield from Run._notes_on_writing(self)
 
 
 def prompts_of(inputs: DocumentInputs, known: Sequence[Sequence[int]] = ()) -> Iterator[Prompt]:

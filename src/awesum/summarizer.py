@@ -23,7 +23,7 @@ from awesum.length import Length, count_words
 from awesum.prompting import ask, enough_sentences, enough_words, is_borne_out, tidy
 from awesum.reading.sentences import sentence_spans
 from awesum.salience.centrality import Centrality
-from awesum.salience.choice import choose, outermost, word_costs
+from awesum.salience.choice import choose, longest_share, outermost, word_costs
 from awesum.salience.text import augment
 from awesum.segmentation import LOWER, UPPER, measure, segment
 from awesum.settings import ADAPTER, SMOLLM2, Settings
@@ -47,8 +47,6 @@ INPUT = 896
 SIDE_BY_SIDE = 8
 """Segments that are written at the same time. More would be a little faster, take 50 MB each, and make the peak depend
 on how many segments a document has."""
-LONGEST_SHARE = 90
-"""Words of the summary that one segment may take. Parts of like length are written together without waiting."""
 LONGEST_PART = 192
 """Tokens of a part to reckon with before the parts are known."""
 UNLIKE, ALIKE, REPEATED = 0.5, 0.75, 0.87
@@ -187,9 +185,10 @@ class Summarizer:
         """
         kind: type[Run] = Run
         if self.has_adapter:
-            from awesum.recurrent import CausalRecurrentRun
+            from awesum.models.adapter import read_config
+            from awesum.recurrent import CausalRecurrentRun, RewritingRun
 
-            kind = CausalRecurrentRun
+            kind = RewritingRun if read_config(self.model).salient == "points" else CausalRecurrentRun
         elif self.is_recurrent:
             from awesum.recurrent import RecurrentRun
 
@@ -292,8 +291,9 @@ class Run:
             self._check_memory()  # a limit that is too low is said before minutes of work, not after
         with ThreadPoolExecutor(1) as aside:
             # The model that writes is loaded while the document is read: that is a second less to wait for. What
-            # reading needs comes first, because models are loaded one at a time.
-            _ = self.summarizer.encoder, self.summarizer.tokenizer, self.summarizer.window
+            # reading needs comes first, because models are loaded one at a time, and while one is, torch's default
+            # number format may be that one's.
+            _ = self.summarizer.encoder, self.summarizer.tokenizer, self.summarizer.window, self.summarizer.salience
             loading = aside.submit(self._load_model) if self.settings.style == "abstract" else None
             self._read()
             self._choose()
@@ -368,9 +368,10 @@ class Run:
         self._costs = costs
 
     def _longest_share(self) -> float:
-        """More than usual where the summary is to be so long that every segment must take more."""
-        fair = 1.5 * self._amount / len(self.segments)
-        return max(3.0, fair) if self.length.in_sentences else max(LONGEST_SHARE, fair)
+        """What one segment may take of the length."""
+        if self.length.in_sentences:
+            return max(3.0, 1.5 * self._amount / len(self.segments))
+        return longest_share(self._amount, len(self.segments))
 
     def _verbatim(self) -> Iterator[Part]:
         """The chosen sentences as they stand in the source."""
@@ -389,16 +390,19 @@ class Run:
         if self.written:  # what lies before the last one and has no part had nothing to say then, and has not now
             waiting = [number for number in waiting if number > self._reached]
         self.progress("writing", total - len(waiting), total)
+        for number, text in self._texts(waiting):
+            self._reached = number
+            sentences = self._checked(number, text)
+            if sentences:
+                yield self._add(number, sentences)
+            self.progress("writing", total - len(waiting) + waiting.index(number) + 1, total)
+
+    def _texts(self, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """What the model writes of some segments, in their order."""
         # The first part is written alone, so that the reader soon has something to read.
-        for numbers in filter(None, (waiting[:1], waiting[1:])):
-            side_by_side = self._side_by_side(max(map(self._limit, numbers)))
-            prompts = self._prompts(numbers)
-            for number, text in zip(numbers, self.summarizer.chat.write(prompts, side_by_side), strict=True):
-                self._reached = number
-                sentences = self._checked(number, text)
-                if sentences:
-                    yield self._add(number, sentences)
-                self.progress("writing", total - len(waiting) + waiting.index(number) + 1, total)
+        for some in filter(None, (numbers[:1], numbers[1:])):
+            side_by_side = self._side_by_side(max(map(self._limit, some)))
+            yield from zip(some, self.summarizer.chat.write(map(self._prompt, some), side_by_side), strict=True)
 
     def _taken_over(self) -> Iterator[Part]:
         """The parts that an interrupted run left."""
@@ -406,11 +410,6 @@ class Run:
             self.parts.append(part)
             self._reached = part.segment
             yield part
-
-    def _prompts(self, numbers: Sequence[int]) -> Iterator[Prompt]:
-        """The prompts of some segments, each made when there is room to write to it, at the pace of that moment."""
-        for number in numbers:
-            yield self._prompt(number, self._pace())
 
     def _pace(self) -> float:
         """What the parts so far have left of the length, against what the segments behind them were meant to take."""
@@ -424,7 +423,8 @@ class Run:
         """The words (or sentences) of the summary that a segment is meant to take."""
         return sum(self._costs[index] for index in self._shares[number])
 
-    def _prompt(self, number: int, pace: float) -> Prompt:
+    def _prompt(self, number: int) -> Prompt:
+        """What the model is asked about a segment; made when there is room to write to it."""
         from awesum.models.causal import Prompt
 
         chat = self.summarizer.chat
@@ -445,9 +445,12 @@ class Run:
             [self._quote(index).text for index in previous],
             [self._quote(index).text for index in following],
         )
-        share = self._share(number) * pace
-        enough = enough_sentences(round(share)) if self.length.in_sentences else enough_words(share)
-        return Prompt(chat.prompt(f"{content}\n\n{request}"), enough, limit)
+        return Prompt(chat.prompt(f"{content}\n\n{request}"), self._enough(number), limit)
+
+    def _enough(self, number: int) -> Callable[[str], bool]:
+        """Whether a text is what a segment is meant to take, at the pace of this moment."""
+        share = self._share(number) * self._pace()
+        return enough_sentences(round(share)) if self.length.in_sentences else enough_words(share)
 
     def _limit(self, number: int) -> int:
         """Tokens after which a part ends in any case: somewhat more than what it is to put in other words."""

@@ -24,10 +24,12 @@ from awesum import Document, Settings, Summarizer
 from awesum.cli import main
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
+from awesum.length import Length
 from awesum.models.adapter import WEIGHTS, AwesomeCausal, read_config
 from awesum.models.causal import ChatModel, Prompt
-from awesum.recurrent import CausalRecurrentRun
+from awesum.recurrent import CausalRecurrentRun, RewritingRun
 from awesum.settings import ADAPTER
+from awesum.summarizer import Run
 from awesum.training.run import train
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainer import last_checkpoint
@@ -337,7 +339,7 @@ def test_setting_that_would_do_nothing_with_a_bart_is_refused(change: dict[str, 
     [
         ({"base": "no/such/model"}, "no folder"),
         ({"memory": "atentive"}, "did you mean 'attentive'"),
-        ({"salient": "key-value"}, "is not one of none, text for a causal model"),
+        ({"salient": "key-value"}, "is not one of none, text, points for a causal model"),
         ({"update": "lowrank"}, "did you mean 'low-rank'"),
         ({"memory_layers": 9}, "there are 4 layers"),
         ({"update_layers": 9}, "there are 4 layers"),
@@ -383,9 +385,12 @@ def folder(
     request: pytest.FixtureRequest, base: Path, tmp_path_factory: pytest.TempPathFactory, tiny_encoder: SentenceEncoder
 ) -> Path:
     """What a short training leaves."""
-    there = tmp_path_factory.mktemp("trained")
+    return trained(request.param, base, tmp_path_factory.mktemp("trained"), tiny_encoder)
+
+
+def trained(kind: str, base: Path, there: Path, tiny_encoder: SentenceEncoder) -> Path:
     write(there / "data" / "train.jsonl", rows(2))
-    memory, _, salient = request.param.partition("-")
+    memory, _, salient = kind.partition("-")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWESUM_CACHE", str(there / "cache"))
         settings = TrainingSettings(
@@ -679,3 +684,80 @@ def test_folder_interrupted_keeps_all_parts_and_goes_on(
     for name in texts:
         assert (tmp_path / "out" / f"{name}.txt").read_text(encoding="utf-8").strip()
     assert not list((tmp_path / "out").glob("*.partial*"))
+
+
+# --------------------------------------------------------------------------------------------------------- rewriting
+
+
+@pytest.fixture(scope="module", params=["none-points", "attentive-points"])
+def rewriting(
+    request: pytest.FixtureRequest, base: Path, tmp_path_factory: pytest.TempPathFactory, tiny_encoder: SentenceEncoder
+) -> Path:
+    """What a short training with points leaves."""
+    return trained(request.param, base, tmp_path_factory.mktemp("trained"), tiny_encoder)
+
+
+@pytest.fixture
+def rewriter(rewriting: Path, tiny_encoder: SentenceEncoder) -> Summarizer:
+    return Summarizer(str(rewriting), encoder=tiny_encoder)
+
+
+@pytest.fixture(scope="module")
+def report() -> Document:
+    return Document(topical_text(120), path="long.txt")
+
+
+def test_only_segments_with_points_are_asked(
+    rewriter: Summarizer, report: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Prompt] = []
+    follow = ChatModel.follow
+    monkeypatch.setattr(
+        ChatModel,
+        "follow",
+        lambda self, documents, count=8: follow(self, (noting(each, asked) for each in documents), count),
+    )
+    run = rewriter.start(report, Settings(length="60w"))
+    assert isinstance(run, RewritingRun)
+    summary = run.finish()
+    assert summary.complete
+    written = [prompt for prompt in asked if prompt.known is None]
+    with_points = [number for number, share in enumerate(run._shares) if share]
+    assert 0 < len(with_points) < len(run.segments)
+    assert len(written) == len(with_points)
+    for number, prompt in zip(with_points, written, strict=True):
+        words = "".join(rewriter.tokenizer.decode(prompt.tokens).split())
+        assert all("".join(run._quote(index).text.split()) in words for index in run._shares[number])
+    assert {part.segment for part in summary.parts} <= set(with_points)
+
+
+def test_salient_sentences_stand_in_for_what_is_not_borne_out(rewriter: Summarizer, report: Document) -> None:
+    """A model of a few hundred steps writes nonsense: the summary is then what it was to put in other words."""
+    summary = rewriter.start(report, Settings(length="60w")).finish()
+    extract = rewriter.start(report, Settings(length="60w", style="extract")).finish()
+    words = len(summary.text.split())
+    assert 40 <= words <= 80
+    assert any("taken from the source as it stands" in note for note in summary.notes)
+    assert {sentence.text for part in summary.parts for sentence in part.sentences} & {
+        sentence.text for part in extract.parts for sentence in part.sentences
+    }
+
+
+def test_without_a_length_it_is_the_default_s(rewriter: Summarizer, report: Document) -> None:
+    run = rewriter.start(report, Settings())
+    assert run.length == Length.parse(Run.default_length)
+
+
+@pytest.mark.parametrize("length", ["60w", "4s"])
+def test_rewriting_interrupted_goes_on(rewriter: Summarizer, report: Document, length: str) -> None:
+    whole = rewriter.start(report, Settings(length=length)).finish()
+    assert len(whole.parts) > 1
+    again = rewriter.start(report, Settings(length=length), written=whole.parts[:1]).finish()
+    assert [part.segment for part in again.parts] == [part.segment for part in whole.parts]
+    assert again.parts[0] == whole.parts[0]
+
+
+def test_rewriting_side_by_side_is_rewriting_one_by_one(rewriter: Summarizer) -> None:
+    documents = [Document(topical_text(30 + 25 * number, seed=number), path=f"{number}") for number in range(4)]
+    alone = [rewriter.start(document, Settings(length="50w")).finish().text for document in documents]
+    assert [summary.text for summary in rewriter.summarize_all(documents, length="50w")] == alone

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 WEIGHTS = "adapter.safetensors"
 CHOICES = {
     "memory": ("none", "attentive", "compressive"),
-    "salient": ("none", "text"),
+    "salient": ("none", "text", "points"),
     "update": ("none", "low-rank", "full"),
 }
 NOT_FOR = "memory is not for a {}: give a model that is built like Llama, Qwen, Mistral or Gemma"
@@ -64,7 +64,8 @@ class AdapterConfig:
     compression_ratio: int = 5
     """How many hidden states a compressive memory makes one of."""
     salient: str = "none"
-    """Whether the salient sentences of other segments stand beside each segment, as `text`."""
+    """What a segment is told of: nothing, the salient sentences of other segments as `text`, or its own as `points`
+    that its part is to make."""
     salient_size: int = 256
     """Tokens of salient text."""
     update: str = "low-rank"

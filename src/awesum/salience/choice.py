@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 REDUNDANT = 0.85
 """A sentence whose cosine with a chosen one is above this says the same thing again. Chosen on GovReport."""
+LONGEST_SHARE = 90
+"""Words of the summary that one segment may take. Parts of like length are written together without waiting."""
 FEWEST_WORDS, MOST_WORDS = 6, 100
 """A sentence with fewer words (a heading) or more (a table, a list) is not chosen for a summary; nor is one without a
 full stop."""
@@ -50,6 +52,11 @@ def word_costs(texts: Sequence[str]) -> list[float]:
     if not any(fit):  # a document of headings, tables and stray lines: better those than nothing
         fit = [count > 0 for count in words]
     return [float(ok * count) for ok, count in zip(fit, words, strict=True)]
+
+
+def longest_share(words: float, segments: int) -> float:
+    """The words that one segment may take: more than usual where the summary is so long that each must take more."""
+    return max(LONGEST_SHARE, 1.5 * words / segments)
 
 
 def choose(

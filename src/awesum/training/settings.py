@@ -50,7 +50,9 @@ class TrainingSettings:
     memory_size: int = _setting(1024, "slots of a memory")
     compression_ratio: int = _setting(5, "hidden states that a compressive memory makes one of")
     memory_direction: str = _setting("forward", "forward, or both: the encoder also remembers from the end")
-    salient: str = _setting("none", "salient sentences of other segments: none, text or key-value")
+    salient: str = _setting(
+        "none", "salient sentences of other segments: none, text or key-value; with base also points, the segment's own"
+    )
     salient_size: int = _setting(1024, "tokens of salient content as key-value vectors")
     learning_rate: float = _setting(5e-5, "the highest")
     epochs: float = _setting(3.0, "times through the data")
