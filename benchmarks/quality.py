@@ -93,6 +93,11 @@ class Systems:
         """The same, but for what says which sentences matter."""
         return Summarizer(encoder=self.summarizer.encoder, salience=Centrality())
 
+    @cached_property
+    def bare(self) -> Summarizer:
+        """The embedded model without its adapter."""
+        return Summarizer(SMOLLM2, encoder=self.summarizer.encoder, salience=self.summarizer.salience)
+
     def lead(self, example: Example, words: int) -> str:
         """The first words of the document."""
         return " ".join(example.document.split()[:words])
@@ -113,13 +118,17 @@ class Systems:
         """What `awesum summarize` writes."""
         return self.summarizer.summarize(Document(example.document), length=f"{words}w", query=example.query).text
 
+    def untrained(self, example: Example, words: int) -> str:
+        """The same without the adapter."""
+        return self.bare.summarize(Document(example.document), length=f"{words}w", query=example.query).text
+
     def se3(self, example: Example, words: int) -> str:
-        """The same model on the same segments, each alone, with equal shares and no salient content."""
+        """The embedded model on the same segments, each alone, with equal shares and no salient content."""
         text = example.document
-        run = self.summarizer.start(Document(text), Settings(length=f"{words}w"))
+        run = self.bare.start(Document(text), Settings(length=f"{words}w"))
         run._read()
         share = words / len(run.segments)
-        chat = self.summarizer.chat
+        chat = self.bare.chat
         request = "Summarize the current chunk" + _about(example) + "."
         prompts = [
             Prompt(
@@ -134,7 +143,7 @@ class Systems:
     def truncated(self, example: Example, words: int) -> str:
         """The same model on the document, cut to what its window takes beside the summary."""
         text = example.document
-        chat = self.summarizer.chat
+        chat = self.bare.chat
         limit = 24 + round(1.4 * 1.35 * words)
         tokens = chat.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         room = chat.window - limit - (INPUT // 8)
@@ -217,7 +226,7 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=50)
     parser.add_argument("--longest", type=int, default=4_000, help="words of the longest document (%(default)s)")
     parser.add_argument("--one-each", action="store_true", help="only the first of the rows with the same document")
-    names = ["se3", "lead", "unsupervised", "extract", "awesum", "truncated"]
+    names = ["se3", "lead", "unsupervised", "extract", "untrained", "awesum", "truncated"]
     parser.add_argument("--systems", nargs="*", choices=names, default=names)
     parser.add_argument("--adapters", nargs="+", default=[], metavar="FOLDER", help=f"or {ZERO_SHOT}")
     parser.add_argument("--own-length", action="store_true", help="let adapters decide how much they write")

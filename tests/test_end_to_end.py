@@ -35,7 +35,7 @@ def figures(text: str) -> set[str]:
 def test_sample_is_summarized_with_the_embedded_model() -> None:
     data = json.loads(awesum("summarize", SAMPLE, "--length", "60w", "--json"))
     source = (ROOT / SAMPLE).read_text(encoding="utf-8")
-    assert data["settings"]["model"] == "smollm2"
+    assert data["settings"]["model"] == "awesum"
     assert data["settings"]["style"] == "abstract"
     assert 30 <= len(data["summary"].split()) <= 110
     assert figures(data["summary"]) <= figures(source)

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from awesum import weights
+from awesum import Document, Summarizer, weights
 from awesum.errors import AwesumError
+from awesum.models.adapter import read_config
+from awesum.summarizer import Run
 from awesum.weights import Wheel, cache_folder, sha256
 
 
@@ -123,3 +126,35 @@ def test_conversion_that_cannot_be_written_is_refused_with_another_place_to_go(
     with pytest.raises(AwesumError, match="AWESUM_CACHE") as error:
         weights.smollm2_folder()
     assert "\n" not in str(error.value)
+
+
+# ---------------------------------------------------------------------------------------------------- the adapter
+
+
+def test_shipped_adapter_is_small_and_for_the_embedded_model() -> None:
+    config = read_config(weights.writer_folder())
+    assert config.base == "smollm2"
+    assert sum(file.stat().st_size for file in weights.writer_folder().iterdir()) < 8_000_000
+    chat = Summarizer().chat  # refused if it were another model's
+    assert chat.memory is not None
+    assert chat.memory.adapter == config
+
+
+def test_shipped_adapter_with_another_hash_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(weights.WRITER, tmp_path / "writer")
+    monkeypatch.setattr(weights, "WRITER", tmp_path / "writer")
+    assert weights.writer_folder() == tmp_path / "writer"
+    with (tmp_path / "writer" / "adapter.safetensors").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(AwesumError, match="install awesum again") as error:
+        Summarizer().start(Document("A sentence."))
+    assert "\n" not in str(error.value)
+
+
+def test_embedded_model_can_be_had_as_it_is() -> None:
+    summarizer = Summarizer("smollm2")
+    assert summarizer.adapter is None
+    assert summarizer.base == "smollm2"
+    assert type(summarizer.start(Document("A sentence."))) is Run

@@ -32,7 +32,7 @@ _HOME = {
 }
 
 
-def summarize(source: str | Path | Document, *, model: str = "smollm2", **settings: Any) -> Summary:
+def summarize(source: str | Path | Document, *, model: str = "awesum", **settings: Any) -> Summary:
     """Summarize a file, an http(s) address, `-` (standard input) or a `Document`; see `Settings` for the rest.
 
     The result prints as the summary; `parts`, `document` and `figures` say where it comes from and what it took.
@@ -43,7 +43,7 @@ def summarize(source: str | Path | Document, *, model: str = "smollm2", **settin
     return Summarizer(model).summarize(source, **settings)
 
 
-def stream(source: str | Path | Document, *, model: str = "smollm2", **settings: Any) -> Iterator[Part]:
+def stream(source: str | Path | Document, *, model: str = "awesum", **settings: Any) -> Iterator[Part]:
     """The parts of the summary one by one, each as soon as it is written; takes what `summarize` takes."""
     from awesum.summarizer import Summarizer
 

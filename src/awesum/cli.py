@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from awesum import __version__
 from awesum.errors import AwesumError
-from awesum.settings import SMOLLM2, Settings, Style
+from awesum.settings import AWESUM, SMOLLM2, Settings, Style
 from awesum.training.settings import TrainingSettings, read_settings
 
 INTERRUPTED = 130
@@ -109,9 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--query", metavar="TEXT", help="what the summary shall be about")
     add("--style", choices=get_args(Style), default=defaults["style"],
         help="abstract: the model writes; extract: salient sentences, verbatim (default: %(default)s)")  # fmt: skip
-    add("--model", default=SMOLLM2, metavar="NAME_OR_PATH",
-        help="the embedded %(default)s (default), a folder, or a name on the hub: "
-        "a causal chat model, a BART, or what `awesum train` made")  # fmt: skip
+    add("--model", default=AWESUM, metavar="NAME_OR_PATH",
+        help="the embedded smollm2 with its adapter (%(default)s, default) or as it is (smollm2), a folder, or a name "
+        "on the hub: a causal chat model, a BART, or what `awesum train` made")  # fmt: skip
     add("--max-memory", metavar="2GB", help="take at most so much memory (default: what the fastest way needs)")
     form = summarize.add_mutually_exclusive_group()
     form.add_argument(
@@ -441,7 +441,7 @@ def _train(options: argparse.Namespace) -> int:
 
 def _summarize(options: argparse.Namespace) -> int:
     settings = Settings(length=options.length, query=options.query, style=options.style, max_memory=options.max_memory)
-    if options.model == SMOLLM2 or Path(options.model).is_dir():
+    if options.model in (AWESUM, SMOLLM2) or Path(options.model).is_dir():
         os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is to be fetched, so nothing is to be tried
     from awesum.job import Job
 

@@ -73,7 +73,7 @@ class Job:
 
         logging.disable_progress_bar()  # of a second's loading; the progress of the work is ours to show
         summarizer = Summarizer(self.model)
-        if summarizer.has_adapter and len(todo) > 1 and all(task.target for task in todo):
+        if summarizer.goes_in_order and len(todo) > 1 and all(task.target for task in todo):
             return self._together(summarizer, todo)
         failed = 0
         for number, task in enumerate(todo, 1):

@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from typing import Any
 
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size
-from awesum.models.adapter import read_config
 from awesum.models.awesome import load_config
 from awesum.models.causal import SHORTEST, Answer, ChatModel, Prompt
 from awesum.models.loading import choose_device
@@ -172,7 +171,7 @@ class CausalRecurrentRun(RecurrentRun):
         summarizer = self.summarizer
         return CausalPreparation(
             summarizer.tokenizer,
-            read_config(summarizer.model),
+            summarizer.equipment,
             summarizer.encoder,
             summarizer.salience,
             window=summarizer.window,
@@ -310,17 +309,14 @@ class RewritingRun(CausalRecurrentRun):
     def _salient(self) -> list[int]:
         return self._chosen
 
-    def _answers(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[tuple[int, str]]:
-        memory = self.summarizer.chat.memory
-        if memory and memory.roles.remembering:
-            yield from super()._answers(inputs, known)
-            return
+    def _write(self) -> Iterator[Part]:
         # Without a memory, no part has to wait for another one.
-        self._asked = list(prompts_of(inputs))
-        yield from self._texts([number for number, share in enumerate(self._shares) if share and number >= len(known)])
+        return super()._write() if self.summarizer.goes_in_order else Run._write(self)
 
     def _prompt(self, number: int) -> Prompt:
-        return self._measure(number, self._asked[number])
+        alone = Divided(self.document.text, self.sentences, [self.segments[number]], self._chosen)
+        inputs = self._preparation.inputs(self.document.path, alone, self.settings.query)
+        return self._measure(number, next(prompts_of(inputs)))
 
     def _measured(self, prompts: Iterable[Prompt]) -> Iterator[Prompt]:
         for number, prompt in enumerate(prompts):
@@ -339,16 +335,8 @@ class RewritingRun(CausalRecurrentRun):
         self.progress("writing", number + 1, len(self.segments))
         return self._add(number, sentences) if sentences else None
 
-    def _note(self, part: Part) -> None:
-        pass
-
-    def _taken_over(self) -> Iterator[Part]:
-        for part in Run._taken_over(self):
-            self._said.extend(self.summarizer.encoder.encode([sentence.text for sentence in part.sentences]))
-            yield part
-
     def _notes_on_writing(self) -> Iterator[str]:
-        yield from Run._notes_on_writing(self)
+        return Run._notes_on_writing(self)
 
 
 def prompts_of(inputs: DocumentInputs, known: Sequence[Sequence[int]] = ()) -> Iterator[Prompt]:

@@ -11,8 +11,10 @@ from awesum.length import Length
 
 Style = Literal["abstract", "extract"]
 
+AWESUM = "awesum"
+"""The name of the model that writes if nobody names another: the embedded one, with the shipped adapter."""
 SMOLLM2 = "smollm2"
-"""The name of the embedded model that writes."""
+"""The name of the embedded model as it is."""
 ADAPTER = "adapter.json"
 """The file that makes a folder an adapter of a causal model."""
 

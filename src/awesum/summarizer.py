@@ -26,15 +26,16 @@ from awesum.salience.centrality import Centrality
 from awesum.salience.choice import choose, longest_share, outermost, word_costs
 from awesum.salience.text import augment
 from awesum.segmentation import LOWER, UPPER, measure, segment
-from awesum.settings import ADAPTER, SMOLLM2, Settings
+from awesum.settings import ADAPTER, AWESUM, SMOLLM2, Settings
 from awesum.summary import Figures, Part, Quote, Summary, SummarySentence, count
-from awesum.weights import minilm_folder, smollm2_folder
+from awesum.weights import minilm_folder, smollm2_folder, writer_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
     from awesum.embedding import SentenceEncoder
+    from awesum.models.adapter import AdapterConfig
     from awesum.models.awesome import AwesomeBart
     from awesum.models.causal import ChatModel, Prompt
     from awesum.salience import Salience
@@ -66,7 +67,7 @@ class Summarizer:
 
     def __init__(
         self,
-        model: str = SMOLLM2,
+        model: str = AWESUM,
         *,
         encoder: SentenceEncoder | None = None,
         chat: ChatModel | None = None,
@@ -80,10 +81,11 @@ class Summarizer:
             self.salience = salience
         if chat is not None:
             self.chat = chat
+            self.model = chat.name if model == AWESUM else model
 
     @classmethod
-    def load(cls, model: str = SMOLLM2) -> Summarizer:
-        """Load everything now: `model` is `smollm2`, a folder, or the name of a causal chat model on the hub."""
+    def load(cls, model: str = AWESUM) -> Summarizer:
+        """Load everything now: `model` is `awesum`, `smollm2`, a folder, or the name of a causal model on the hub."""
         summarizer = cls(model)
         _ = summarizer.encoder, summarizer.chat
         return summarizer
@@ -107,7 +109,7 @@ class Summarizer:
         """The model that writes."""
         from awesum.models.causal import ChatModel
 
-        return ChatModel.load(self.model, None if self.has_adapter else self.folder)
+        return ChatModel.load(str(self.adapter)) if self.adapter else ChatModel.load(self.model, self.folder)
 
     @cached_property
     def recurrent(self) -> AwesomeBart:
@@ -117,14 +119,28 @@ class Summarizer:
         return load_recurrent(self.model)
 
     @cached_property
-    def has_adapter(self) -> bool:
-        """Whether the model is a causal one with an adapter that `awesum train` made."""
-        return (Path(self.model) / ADAPTER).is_file()
+    def adapter(self) -> Path | None:
+        """The folder of the adapter, if the model has one: the shipped one, or one that `awesum train` made."""
+        if self.model == AWESUM:
+            return writer_folder()
+        return Path(self.model) if (Path(self.model) / ADAPTER).is_file() else None
+
+    @cached_property
+    def equipment(self) -> AdapterConfig | None:
+        """What the adapter is made of."""
+        from awesum.models.adapter import read_config
+
+        return read_config(self.adapter) if self.adapter else None
+
+    @property
+    def goes_in_order(self) -> bool:
+        """Whether the model's adapter writes a document's parts one after the other."""
+        return self.equipment is not None and (self.equipment.salient != "points" or self.equipment.memory != "none")
 
     @cached_property
     def is_recurrent(self) -> bool:
         """Whether the model goes from segment to segment with a memory, or is a BART, which can do so without one."""
-        if self.model == SMOLLM2 or "chat" in vars(self):
+        if self.base == SMOLLM2 or "chat" in vars(self):
             return False
         from awesum.models.loading import load_model_type
 
@@ -154,11 +170,7 @@ class Summarizer:
     @cached_property
     def base(self) -> str:
         """The pretrained model: what an adapter is for, or the model itself."""
-        if not self.has_adapter:
-            return self.model
-        from awesum.models.adapter import read_config
-
-        return read_config(self.model).base
+        return self.equipment.base if self.equipment else self.model
 
     def side_by_side(self, settings: Settings, longest_part: int = LONGEST_PART) -> int:
         """How many segments may be written at the same time within the memory that the user allows."""
@@ -184,11 +196,10 @@ class Summarizer:
         first and are not written again.
         """
         kind: type[Run] = Run
-        if self.has_adapter:
-            from awesum.models.adapter import read_config
+        if self.equipment:
             from awesum.recurrent import CausalRecurrentRun, RewritingRun
 
-            kind = RewritingRun if read_config(self.model).salient == "points" else CausalRecurrentRun
+            kind = RewritingRun if self.equipment.salient == "points" else CausalRecurrentRun
         elif self.is_recurrent:
             from awesum.recurrent import RecurrentRun
 
@@ -206,12 +217,12 @@ class Summarizer:
     def summarize_all(self, sources: Iterable[str | Path | Document], **settings: Any) -> Iterator[Summary]:
         """The summaries of many documents, in their order; each document is asked for when there is room for it.
 
-        A model with an adapter goes from segment to segment, so that of one document only one part can be written at a
+        With a memory, a model goes from segment to segment, so that of one document only one part can be written at a
         time: there, several documents are written side by side, which is faster than one after the other.
         """
         wanted = Settings(**settings)
         runs = (self.start(_read(source), wanted) for source in sources)
-        if not self.has_adapter:
+        if not self.goes_in_order:
             yield from (run.finish() for run in runs)
             return
         from awesum.recurrent import CausalRecurrentRun, finish_together
@@ -384,9 +395,7 @@ class Run:
         """The segments that have something to say, summarized side by side, given out in document order."""
         waiting = [number for number, share in enumerate(self._shares) if share]
         total = len(waiting)
-        for part in self._taken_over():
-            self._said.extend(self.summarizer.encoder.encode([sentence.text for sentence in part.sentences]))
-            yield part
+        yield from self._taken_over()
         if self.written:  # what lies before the last one and has no part had nothing to say then, and has not now
             waiting = [number for number in waiting if number > self._reached]
         self.progress("writing", total - len(waiting), total)
@@ -409,6 +418,7 @@ class Run:
         for part in self.written:
             self.parts.append(part)
             self._reached = part.segment
+            self._said.extend(self.summarizer.encoder.encode([sentence.text for sentence in part.sentences]))
             yield part
 
     def _pace(self) -> float:

