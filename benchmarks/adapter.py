@@ -39,7 +39,7 @@ from awesum.recurrence.causal import Reader, train
 from awesum.recurrent import prompts_of
 from awesum.salience.trained import TrainedSalience
 from awesum.settings import SMOLLM2
-from awesum.training.trunk import TrunkCache, mixed, read_now
+from awesum.training.trunk import TrunkCache, in_its_format, read_now
 from awesum.weights import cache_folder, minilm_folder
 from benchmarks import report
 from benchmarks.quality import evenly
@@ -85,7 +85,7 @@ def cache(options: argparse.Namespace) -> bool:
 
     def epoch(read: Reader) -> None:
         for document in some:
-            with mixed(model):
+            with in_its_format(model):
                 train(model, [document], torch.Tensor.backward, read=read)
             optimizer.step()
             optimizer.zero_grad()
@@ -179,7 +179,7 @@ def positions(options: argparse.Namespace) -> bool:
         def told(_: DocumentInputs, number: int, loss: float, tokens: int, sums: dict[int, list[float]] = sums) -> None:
             sums.setdefault(min(number, POSITIONS), []).extend((loss, tokens))
 
-        with torch.no_grad(), mixed(model):
+        with torch.no_grad(), in_its_format(model):
             for document in documents(options, preparation):
                 read = TrunkCache(model, cache_folder() / "trunk")
                 train(model, [document], lambda loss: None, read=read, told=told)

@@ -125,11 +125,19 @@ class Preparation:
             raise AwesumError(f"{name} has no sentence: take it out of the data, or give it its text")
         embeddings = self._embeddings([text[sentence.start : sentence.end] for sentence in sentences], known or {})
         segments = segmentation.segment(sentences, embeddings, lower, upper)
-        if self.config.salient == "points":
-            chosen = self._points(text, sentences, segments, embeddings, query, words)
-        else:
-            chosen = self.salient(text, sentences, embeddings, query)
-        return Divided(text, sentences, segments, chosen)
+        return Divided(text, sentences, segments, self._chosen(text, sentences, segments, embeddings, query, words))
+
+    def _chosen(
+        self,
+        text: str,
+        sentences: Sequence[Sentence],
+        segments: Sequence[Segment],
+        embeddings: NDArray[np.float32],
+        query: str | None,
+        words: int | None,
+    ) -> list[int]:
+        """The salient sentences of a document whose summary is to have so many words."""
+        return self.salient(text, sentences, embeddings, query)
 
     def _embeddings(self, texts: Sequence[str], known: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         unknown = [text for text in texts if text not in known]  # as where another tokenizer has cut a long sentence
@@ -159,29 +167,6 @@ class Preparation:
         amount = SALIENT_SHARE * sum(sentence.tokens for sentence in sentences)
         redundant = self.salience.calibration.redundant
         return choose(self._scores(texts, embeddings, query), embeddings, costs, amount, redundant=redundant)
-
-    def _points(
-        self,
-        text: str,
-        sentences: Sequence[Sentence],
-        segments: Sequence[Segment],
-        embeddings: NDArray[np.float32],
-        query: str | None,
-        words: int | None,
-    ) -> list[int]:
-        """The sentences that the segments are asked to put in other words: those of a summary of so many words."""
-        texts = [text[sentence.start : sentence.end] for sentence in sentences]
-        calibration = self.salience.calibration
-        amount = words or calibration.words(sum(map(count_words, texts)))
-        return choose(
-            self._scores(texts, embeddings, query),
-            embeddings,
-            word_costs(texts),
-            amount,
-            segments=segments,
-            most=longest_share(amount, len(segments)),
-            redundant=calibration.redundant,
-        )
 
     def _scores(self, texts: Sequence[str], embeddings: NDArray[np.float32], query: str | None) -> NDArray[np.float32]:
         asked = self.encoder.encode([query])[0] if query else None
@@ -341,8 +326,33 @@ class CausalPreparation(Preparation):
             special=self.marks,
         )
 
+    def _chosen(
+        self,
+        text: str,
+        sentences: Sequence[Sentence],
+        segments: Sequence[Segment],
+        embeddings: NDArray[np.float32],
+        query: str | None,
+        words: int | None,
+    ) -> list[int]:
+        """With points, the sentences that the segments are asked to put in other words: a summary of so many words."""
+        if self.config.salient != "points":
+            return super()._chosen(text, sentences, segments, embeddings, query, words)
+        texts = [text[sentence.start : sentence.end] for sentence in sentences]
+        calibration = self.salience.calibration
+        amount = words or calibration.words(sum(map(count_words, texts)))
+        return choose(
+            self._scores(texts, embeddings, query),
+            embeddings,
+            word_costs(texts),
+            amount,
+            segments=segments,
+            most=longest_share(amount, len(segments)),
+            redundant=calibration.redundant,
+        )
+
     def _targets(self, summary: str, divided: Divided) -> list[str]:
-        """With points, a segment that has none is not asked."""
+        """With points, a segment that has none has no target: nobody will ask for it."""
         targets = super()._targets(summary, divided)
         if self.config.salient != "points":
             return targets

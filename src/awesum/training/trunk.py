@@ -238,7 +238,7 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
         for each in _passes(head):
             cache(*each)
         started = time.perf_counter()
-        with mixed(cache.model):
+        with in_its_format(cache.model):
             causal.train(cache.model, [head], torch.Tensor.backward, read=cache)
         taken += time.perf_counter() - started
         learned += len(some)
@@ -246,7 +246,7 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
     return reading, taken / max(learned, 1)
 
 
-def mixed(model: AwesomeCausal) -> torch.autocast:
+def in_its_format(model: AwesomeCausal) -> torch.autocast:
     """Where single-precision weights of an adapter meet a base in its own number format, as the trainer has it."""
     form = model.base.dtype
     return torch.autocast(model.device.type, form, enabled=form != torch.float32)
