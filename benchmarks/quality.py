@@ -6,10 +6,9 @@
     python -m benchmarks.quality --data qmsum/ --split test --documents 281 --longest 99999 --out FOLDER \
       --keep SEGMENTS --systems extract --adapters se3/ attentive/
 
-Adapters that `awesum train` made write several documents side by side (but those that put given sentences in other
-words, which write the parts of a document side by side), with --own-length as much as they have learned to; `zero-shot`
-is the embedded model with the same prompts and no adapter. With --keep, a segment is read once for all adapters and all
-questions, and their seconds do not count what was read before.
+Adapters that `awesum train` made write several documents side by side, a part of each at a time, with --own-length as
+much as they have learned to; `zero-shot` is the embedded model with the same prompts and no adapter. With --keep, a
+segment is read once for all adapters and all questions, and their seconds do not count what was read before.
 
 The documents are taken evenly from the split; with a query, every system gets it. FOLDER has `references.jsonl` and a
 file for each system, to which every summary is added as soon as it is written: interrupted, it goes on from there. The
@@ -203,11 +202,7 @@ def write_trained(folder: str, chosen: list[Example], options: argparse.Namespac
             )
             for example in todo
         )
-        together = (
-            finish_together(chat, cast("Iterator[CausalRecurrentRun]", runs), options.side_by_side)
-            if summarizer.goes_in_order
-            else (run.finish() for run in runs)
-        )
+        together = finish_together(chat, cast("Iterator[CausalRecurrentRun]", runs), options.side_by_side)
         for number, (example, summary) in enumerate(zip(todo, together, strict=True), 1):
             seconds = round((time.perf_counter() - started) / number, 1)  # of all so far: they are written together
             row = {
