@@ -450,13 +450,7 @@ def test_parts_come_as_they_are_written(summarizer: Summarizer, document: Docume
 def test_length_is_kept_to_and_segments_without_a_share_are_only_remembered(
     summarizer: Summarizer, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Prompt] = []
-    follow = ChatModel.follow
-    monkeypatch.setattr(
-        ChatModel,
-        "follow",
-        lambda self, documents, count: follow(self, (noting(each, asked) for each in documents), count),
-    )
+    asked = all_noted(monkeypatch)
     run = summarizer.start(document, Settings(length="1s"))
     short = run.finish()
     assert len(asked) == len(run.segments)
@@ -487,6 +481,18 @@ def test_length_is_asked_for_from_a_model_that_would_end_sooner(
         assert len(answer.tokens) >= least if asked[number].known is None else not answer.tokens
         run.take(number, answer)
     assert max(prompt.least for prompt in asked) > 10
+
+
+def all_noted(monkeypatch: pytest.MonkeyPatch) -> list[Prompt]:
+    """Will hold what a model is asked."""
+    asked: list[Prompt] = []
+    follow = ChatModel.follow
+    monkeypatch.setattr(
+        ChatModel,
+        "follow",
+        lambda self, documents, count=8: follow(self, (noting(each, asked) for each in documents), count),
+    )
+    return asked
 
 
 def noting(prompts: Iterable[Prompt], asked: list[Prompt]) -> Iterator[Prompt]:
@@ -710,13 +716,7 @@ def report() -> Document:
 def test_only_segments_with_points_are_asked(
     rewriter: Summarizer, report: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Prompt] = []
-    follow = ChatModel.follow
-    monkeypatch.setattr(
-        ChatModel,
-        "follow",
-        lambda self, documents, count=8: follow(self, (noting(each, asked) for each in documents), count),
-    )
+    asked = all_noted(monkeypatch)
     run = rewriter.start(report, Settings(length="60w"))
     assert isinstance(run, RewritingRun)
     summary = run.finish()
