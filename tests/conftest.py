@@ -60,6 +60,10 @@ CHAT_TEMPLATE = (
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", action="store_true", help="record the golden summaries anew")
+
+
 def topical_text(sentences: int, seed: int = 0, paragraph: int = 10) -> str:
     """Sentences of 10 to 17 words that keep to a topic for a while; each has a figure, and no two are alike."""
     chance = random.Random(seed)
