@@ -29,6 +29,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from awesum.embedding import SentenceEncoder
+from awesum.files import cache_folder
 from awesum.models.adapter import AdapterConfig, AwesomeCausal, read_config
 from awesum.models.causal import ChatModel, Prompt, load_base
 from awesum.models.kept import KeptSegments
@@ -40,7 +41,7 @@ from awesum.recurrent import prompts_of
 from awesum.salience.trained import TrainedSalience
 from awesum.settings import SMOLLM2
 from awesum.training.trunk import TrunkCache, in_its_format, read_now
-from awesum.weights import cache_folder, minilm_folder
+from awesum.weights import minilm_folder
 from benchmarks import report
 from benchmarks.quality import evenly
 

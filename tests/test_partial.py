@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from awesum.document import Document
-from awesum.partial import PartialSummary, fingerprint, write_whole
+from awesum.files import write
+from awesum.partial import PartialSummary, fingerprint
 from awesum.settings import Settings
 from awesum.summary import Part, Quote, SummarySentence
 
@@ -82,16 +83,16 @@ def test_fingerprint_tells_documents_settings_and_models_apart() -> None:
 
 def test_file_is_written_whole_and_nothing_beside_it_stays(tmp_path: Path) -> None:
     target = tmp_path / "out.txt"
-    write_whole(target, "first")
-    write_whole(target, "zweite Fassung – 国会")
+    write(target, "first")
+    write(target, "zweite Fassung – 国会")
     assert target.read_text(encoding="utf-8") == "zweite Fassung – 国会"
     assert list(tmp_path.iterdir()) == [target]
 
 
 def test_old_file_stays_when_the_new_one_cannot_be_written_whole(tmp_path: Path) -> None:
     target = tmp_path / "out.txt"
-    write_whole(target, "old")
+    write(target, "old")
     with pytest.raises(UnicodeEncodeError):
-        write_whole(target, "new \ud800")
+        write(target, "new \ud800")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]

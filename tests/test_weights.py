@@ -9,9 +9,10 @@ import pytest
 
 from awesum import Document, Summarizer, weights
 from awesum.errors import AwesumError
+from awesum.files import cache_folder, sha256
 from awesum.models.adapter import read_config
 from awesum.summarizer import Run
-from awesum.weights import Wheel, cache_folder, sha256
+from awesum.weights import Wheel
 
 
 def wheel(content: bytes = b"weights") -> Wheel:

@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from awesum import __version__
+from awesum import __version__, files
 from awesum.cli import INTERRUPTED
 from awesum.errors import AwesumError
-from awesum.partial import PartialSummary, fingerprint, write_whole
+from awesum.partial import PartialSummary, fingerprint
 from awesum.reading import is_address, read, readable_files
 from awesum.rendering import SUFFIX, Format, render, render_part
 from awesum.settings import Settings
@@ -58,6 +58,11 @@ class Job:
                 self._say(f"writing the summaries to {output}{os.sep}")
         else:
             self.tasks = [Task(path, Path(output) if output else None) for path in paths]
+        for task in self.tasks:
+            if task.target and files.is_same(Path(task.source), task.target):
+                raise AwesumError(
+                    f"{task.target} is the document itself, which the summary would overwrite: give another -o"
+                )
 
     def run(self) -> int:
         """Do it all; the exit code says whether all went well."""
@@ -197,7 +202,8 @@ class Job:
         partial = None
         if task.target:
             task.target.parent.mkdir(parents=True, exist_ok=True)
-            partial = PartialSummary(task.target, fingerprint(document, self.settings, self.model))
+            if not files.is_special(task.target):  # beside a pipe or a device there is no place for parts
+                partial = PartialSummary(task.target, fingerprint(document, self.settings, self.model))
         written = partial.parts() if partial else []
         if partial:
             partial.start(written)
@@ -236,9 +242,10 @@ class Job:
         summary = run.summary()
         if task.target and (summary.parts or not interrupted):
             text = render(summary, self.form)
-            _writing(task.target, write_whole, task.target, text)
-            if partial and not interrupted:
-                partial.remove()
+            _writing(task.target, files.write, task.target, text)
+            if not interrupted:
+                if partial:
+                    partial.remove()
                 if self.folder:
                     with (self.folder / DONE).open("a", encoding="utf-8") as record:
                         record.write(self._record(task) + "\n")
@@ -290,15 +297,7 @@ def _file_name(source: str) -> str:
 def _check_writable(target: Path, is_folder: bool) -> None:
     """Say before the work that its result could not be written, not after."""
     try:
-        folder = target if is_folder else target.parent
-        if is_folder:
-            folder.mkdir(parents=True, exist_ok=True)
-        trial = folder / f".awesum-{os.getpid()}"
-        trial.touch()
-        trial.unlink()
-        if not is_folder and target.exists():
-            with target.open("a"):
-                pass
+        files.check_writable(target, is_folder=is_folder)
     except OSError as error:
         raise AwesumError(
             f"cannot write to {target} ({error.strerror or error}): give another place with -o"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 
+from awesum import files
 from awesum.document import Document
 from awesum.settings import Settings
 from awesum.summary import Part, Quote, SummarySentence
@@ -51,7 +51,7 @@ class PartialSummary:
     def start(self, parts: list[Part]) -> None:
         """Begin the file anew with the parts that are taken over."""
         if parts:
-            write_whole(self.path, "\n".join([json.dumps({"key": self.key}), *map(_line, parts)]) + "\n")
+            files.write(self.path, "\n".join([json.dumps({"key": self.key}), *map(_line, parts)]) + "\n")
         else:
             self.path.unlink(missing_ok=True)
 
@@ -66,16 +66,6 @@ class PartialSummary:
     def remove(self) -> None:
         """The summary is written: nothing is left to go on with."""
         self.path.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is either the old one or the new one, never half of it."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_bytes(content.encode() if isinstance(content, str) else content)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _line(part: Part) -> str:

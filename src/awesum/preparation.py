@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from awesum import segmentation
+from awesum import files, segmentation
 from awesum.datasets.shards import PreparedDocument
 from awesum.document import Segment, Sentence
 from awesum.errors import AwesumError
 from awesum.length import count_words
 from awesum.models.chat import Chat
-from awesum.partial import write_whole
 from awesum.prompting import behind_segment
 from awesum.reading.sentences import sentence_spans
 from awesum.recurrence import DocumentInputs
@@ -428,7 +427,7 @@ class Prepared(Sequence[DocumentInputs]):
             inputs = self.preparation(example)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, json.dumps(asdict(inputs)))
+            files.write(path, json.dumps(asdict(inputs)))
         except OSError as error:
             raise AwesumError(
                 f"cannot keep what was prepared in {self.folder} ({error.strerror or error}): make room there, or set "

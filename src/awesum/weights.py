@@ -7,7 +7,6 @@ The sentence encoder is safetensors already and is used where it lies.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import os
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from awesum.errors import AwesumError
+from awesum.files import cache_folder, sha256
 
 
 @dataclass(frozen=True)
@@ -66,21 +66,6 @@ WRITER_FILES = {
     "adapter.safetensors": "220b1ff08a0dafc87342b1dde0fdbf347001b19fa45286c073db6efd1ed21079",
 }
 """The shipped adapter, and what its files must be."""
-
-
-def sha256(path: Path) -> str:
-    """The hash of a file's content, without reading it into memory whole."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def cache_folder() -> Path:
-    """Where converted weights are kept: `AWESUM_CACHE`, or the platform's cache folder for this user."""
-    if folder := os.environ.get("AWESUM_CACHE"):
-        return Path(folder).expanduser()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("awesum")
 
 
 def minilm_folder() -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -22,7 +21,7 @@ from awesum.datasets.rows import Example, parse
 from awesum.datasets.sources import find
 from awesum.datasets.stream import examples
 from awesum.errors import AwesumError
-from awesum.weights import cache_folder, sha256
+from awesum.files import cache_folder, sha256, write
 
 
 class Rows(Sequence[bytes]):
@@ -156,12 +155,7 @@ def _write(rows: Path, pieces: Iterable[bytes], what: str) -> None:
     """Written aside and then moved, so that half of a file is never taken for the whole."""
     try:
         rows.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=rows.parent, prefix="writing-") as aside:
-            written = Path(aside) / rows.name
-            with written.open("wb") as file:
-                for piece in pieces:
-                    file.write(piece)
-            written.replace(rows)
+        write(rows, pieces)
     except OSError as error:
         raise AwesumError(
             f"cannot {what} to {rows.parent} ({error.strerror or error}): "

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from awesum import __version__, oracle, segmentation, targets
+from awesum import __version__, files, oracle, segmentation, targets
 from awesum.datasets import shards
 from awesum.datasets.dataset import Dataset
 from awesum.datasets.files import lines
@@ -38,7 +38,6 @@ from awesum.document import Segment, Sentence
 from awesum.embedding import WINDOW, SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.models.loading import load_tokenizer
-from awesum.partial import write_whole
 from awesum.reading.sentences import sentence_spans
 from awesum.rouge import tokens
 from awesum.segmentation import LOWER, UPPER, measure
@@ -311,7 +310,7 @@ class _Split:
 def _keep(path: Path, content: str | bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+        files.write(path, content)
     except OSError as error:
         raise AwesumError(
             f"cannot write {path} ({error.strerror or error}): make room there, or give another folder as --out"

@@ -6,21 +6,19 @@ systems differ most. No script is needed to read it, and nothing is loaded from 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from errno import EACCES
 from math import isfinite
 from pathlib import Path
 
 import numpy as np
 
+from awesum import files
 from awesum.errors import AwesumError
 from awesum.evaluation.plot import MOST_BINS, STYLE, colour, drawn, legend, plot, text
 from awesum.evaluation.result import Evaluation
 from awesum.evaluation.table import ARROWS, best, shown, shown_p
 from awesum.metrics.metric import Sample, Score
-from awesum.partial import write_whole
 from awesum.rendering.html import opening
 from awesum.summary import count
 
@@ -91,7 +89,7 @@ def write(evaluation: Evaluation, samples: Callable[[int], list[Sample]], folder
     path = place(folder)
     page = "".join(_page(evaluation, samples))
     try:
-        write_whole(path, page)
+        files.write(path, page)
     except OSError as error:
         raise _unwritable(folder, error) from error
     return path
@@ -100,9 +98,7 @@ def write(evaluation: Evaluation, samples: Callable[[int], list[Sample]], folder
 def place(folder: Path) -> Path:
     """Where the page will be; the folder is made, or it is said that it cannot be."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(EACCES, os.strerror(EACCES))
+        files.check_writable(folder, is_folder=True)
     except OSError as error:
         raise _unwritable(folder, error) from error
     return folder / "index.html"

@@ -24,11 +24,11 @@ from awesum.evaluation.pairs import Pairs
 from awesum.evaluation.result import Evaluation, System
 from awesum.evaluation.significance import TRIALS
 from awesum.evaluation.texts import files, stem
+from awesum.files import sha256
 from awesum.length import count_words
 from awesum.metrics import METRICS, Metric, Sample, Score, load, needs
 from awesum.rouge import tokens
 from awesum.summary import count
-from awesum.weights import sha256
 from awesum.workers import work
 
 if TYPE_CHECKING:

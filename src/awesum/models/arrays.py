@@ -7,8 +7,6 @@ it is read: interrupted work goes on where it stopped, and several runs can shar
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from awesum.errors import AwesumError
+from awesum.files import replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,15 +47,11 @@ class Arrays:
 
     def keep(self, path: Path, numbers: NDArray[Any]) -> None:
         """Write a file."""
-        aside = path.with_suffix(f".{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with aside.open("wb") as file:
+            with replacing(path) as aside, aside.open("wb") as file:
                 np.save(file, numbers.astype(self.form, copy=False), allow_pickle=False)
-            os.replace(aside, path)
         except OSError as error:
-            with suppress(OSError):
-                aside.unlink()
             raise AwesumError(
                 f"cannot keep what the frozen layers make in {self.folder} ({error.strerror or error}): make room "
                 f"there, or {self.elsewhere}; the same command then goes on where it stopped"

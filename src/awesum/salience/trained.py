@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from awesum import files
 from awesum.errors import AwesumError
-from awesum.partial import write_whole
+from awesum.files import sha256
 from awesum.salience.centrality import Centrality
 from awesum.salience.choice import Calibration
 from awesum.salience.extractor import Extractor, Shape
 from awesum.salience.features import NAMES, features
-from awesum.weights import sha256
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,7 +89,7 @@ class TrainedSalience:
             "trust": asdict(self.trust),
             "features": NAMES,
         }
-        write_whole(path, _in_order(save(weights, {key: json.dumps(value) for key, value in told.items()})))
+        files.write(path, _in_order(save(weights, {key: json.dumps(value) for key, value in told.items()})))
 
     def score(
         self, texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None

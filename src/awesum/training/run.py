@@ -16,6 +16,7 @@ from awesum import datasets
 from awesum.datasets.prepared import PreparedSplit, has_split, is_prepared, prepared
 from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
+from awesum.files import cache_folder, check_writable
 from awesum.models.adapter import AdapterConfig, AwesomeCausal
 from awesum.models.awesome import AwesomeBart, AwesomeConfig
 from awesum.models.causal import load_base
@@ -29,7 +30,7 @@ from awesum.settings import ADAPTER
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint
 from awesum.training.trunk import TrunkCache, plan, read_now
-from awesum.weights import MINILM_WHEEL, cache_folder, minilm_folder
+from awesum.weights import MINILM_WHEEL, minilm_folder
 
 
 def _to_stderr(note: str) -> None:
@@ -123,10 +124,7 @@ def _loop(
 
 def _writable(folder: Path) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".awesum-probe"
-        probe.touch()
-        probe.unlink(missing_ok=True)  # another process of the same run may have been faster
+        check_writable(folder, is_folder=True)
     except OSError as error:
         raise AwesumError(f"cannot write to {folder} ({error.strerror}): give another folder as output") from error
     return folder

@@ -1,0 +1,92 @@
+"""Files, once for everybody: atomic writing, hashes, whether a place can be written to, and the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file's content, without reading the whole file into memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cache_folder() -> Path:
+    """Where converted weights and prepared data are kept: `AWESUM_CACHE`, or the platform's cache for this user."""
+    if folder := os.environ.get("AWESUM_CACHE"):
+        return Path(folder).expanduser()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("awesum")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to, beside `path`; it takes the place of `path` once the block has ended without an error.
+
+    A reader sees the old file or the new one, never half of one. A symbolic link stays a link: the file that it points
+    to is replaced. An existing file keeps its permissions.
+    """
+    path = Path(os.path.realpath(path))
+    aside = path.with_name(f".{path.name[-200:]}.{os.getpid()}")
+    try:
+        yield aside
+        with suppress(FileNotFoundError):
+            shutil.copymode(path, aside)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write(path: Path, content: str | bytes | Iterable[bytes]) -> None:
+    """Write a whole file, atomically; to a pipe or a device, which nothing may replace, straight away."""
+    pieces = [content.encode()] if isinstance(content, str) else [content] if isinstance(content, bytes) else content
+    if is_special(path):
+        _write_to(path, pieces)
+        return
+    with replacing(path) as aside:
+        _write_to(aside, pieces)
+
+
+def _write_to(path: Path, pieces: Iterable[bytes]) -> None:
+    with path.open("wb") as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def is_special(path: Path) -> bool:
+    """Whether a path is a pipe, a socket or a device: something to write to, not a file to replace."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Whether two paths name one file: by another spelling, a symbolic link or a hard link."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def check_writable(path: Path, *, is_folder: bool = False) -> None:
+    """Raise the `OSError` that writing `path` would end in; a folder is made if it is missing."""
+    if not is_folder and is_special(path):
+        return  # opening a pipe would wait for its reader
+    folder = path if is_folder else Path(os.path.realpath(path)).parent
+    if is_folder:
+        folder.mkdir(parents=True, exist_ok=True)
+    trial = folder / f".awesum-{os.getpid()}"
+    trial.touch()
+    trial.unlink(missing_ok=True)  # another process of the same run may have been faster
+    if not is_folder and path.exists():
+        with path.open("a"):
+            pass
