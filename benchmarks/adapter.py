@@ -28,17 +28,17 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.trained import TrainedSalience
 from awesum.files import cache_folder
+from awesum.loading import window_of
 from awesum.models.adapter import AdapterConfig, AwesomeCausal, read_config
 from awesum.models.causal import ChatModel, Prompt, load_base
-from awesum.models.kept import KeptSegments
-from awesum.models.loading import window_of
+from awesum.models.prefix_cache import KeptSegments
 from awesum.preparation import CausalPreparation, Prepared
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Reader, train
 from awesum.recurrent import prompts_of
-from awesum.salience.trained import TrainedSalience
 from awesum.settings import SMOLLM2
 from awesum.training.trunk import TrunkCache, in_its_format, read_now
 from awesum.weights import minilm_folder

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from tests.reference import oracle as reference
 
-from awesum import datasets, oracle
-from awesum.reading.sentences import sentence_spans
+from awesum import datasets
+from awesum.analysis.sentences import sentence_spans
+from awesum.scoring import oracle
 from benchmarks import report
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from awesum import datasets
-from awesum.datasets.prepared import prepared
 from awesum.footprint import peak_memory
+from awesum.prepared.splits import prepared
 from benchmarks import given_back, report
 
 if TYPE_CHECKING:
-    from awesum.datasets.prepare import Maker
+    from awesum.prepared.prepare import Maker
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 SPLIT = "train"
@@ -38,9 +38,9 @@ def one_at_a_time() -> Maker:
     import numpy as np
     from numpy.typing import NDArray
 
-    from awesum.datasets.prepare import Maker
-    from awesum.embedding import SentenceEncoder
-    from awesum.models.loading import load_tokenizer
+    from awesum.analysis.embedding import SentenceEncoder
+    from awesum.loading import load_tokenizer
+    from awesum.prepared.prepare import Maker
     from awesum.settings import SMOLLM2
     from awesum.weights import minilm_folder, smollm2_folder
 
@@ -53,7 +53,7 @@ def one_at_a_time() -> Maker:
 
 def compare_time(data: Path, documents: int, whole: bool) -> bool:
     """Print how many times as fast as the plain loop the command is."""
-    from awesum.datasets.prepare import prepare
+    from awesum.prepared.prepare import prepare
 
     with tempfile.TemporaryDirectory() as out:
         started = time.perf_counter()
@@ -122,7 +122,7 @@ def main() -> int:
         return 0 if compare_time(options.data, options.documents, options.whole) else 1
     if options.prepared:
         return 0 if compare_memory(options.data, options.prepared) else 1
-    from awesum.datasets.prepare import prepare
+    from awesum.prepared.prepare import prepare
 
     with tempfile.TemporaryDirectory() as out:
         prepare(options.data, out, [SPLIT], documents=MANY)

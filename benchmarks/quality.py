@@ -31,17 +31,17 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from awesum import Document, Settings, Summarizer
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.text import augment
+from awesum.analysis.salience.trained import TrainedSalience
 from awesum.datasets import Example, load
-from awesum.embedding import SentenceEncoder
 from awesum.length import count_words
 from awesum.models.adapter import AdapterConfig
 from awesum.models.causal import Prompt, load_base
-from awesum.models.kept import KeptSegments
+from awesum.models.prefix_cache import KeptSegments
 from awesum.prompting import enough_words, tidy
 from awesum.recurrent import CausalRecurrentRun, finish_together
-from awesum.salience.centrality import Centrality
-from awesum.salience.text import augment
-from awesum.salience.trained import TrainedSalience
 from awesum.settings import SMOLLM2
 from awesum.summarizer import INPUT, SIDE_BY_SIDE
 from awesum.weights import minilm_folder

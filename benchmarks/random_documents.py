@@ -6,9 +6,9 @@ import random
 
 import torch
 
-from awesum.models.awesome import AwesomeBart, AwesomeConfig
+from awesum.analysis.segmentation import UPPER
+from awesum.models.bart import AwesomeBart, AwesomeConfig
 from awesum.recurrence import DocumentInputs
-from awesum.segmentation import UPPER
 
 TARGET = 96
 """Tokens of a target."""

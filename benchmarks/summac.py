@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from awesum import datasets
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
 from awesum.metrics.summac import CONV_HYPOTHESES, CONV_PREMISES, Summac, chunks
-from awesum.rouge import Index, NGrams, Vocabulary
+from awesum.scoring.rouge import Index, NGrams, Vocabulary
 from awesum.weights import minilm_folder
 
 NEAREST = (5, 10, 20, 40)

@@ -27,10 +27,10 @@ from transformers import (
 )
 
 from awesum import Summarizer
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.text import CURRENT, NEXT, PREVIOUS
 from awesum.document import Document
-from awesum.embedding import SentenceEncoder
 from awesum.models.causal import ChatModel, Prompt
-from awesum.salience.text import CURRENT, NEXT, PREVIOUS
 
 settings.register_profile(
     "awesum",

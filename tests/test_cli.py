@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from awesum.analysis.embedding import SentenceEncoder
 from awesum.cli import main
-from awesum.embedding import SentenceEncoder
 from awesum.models.causal import ChatModel
 from awesum.weights import minilm_folder
 from tests.conftest import Calls, topical_text

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, processors
 from transformers import PreTrainedTokenizerFast
 
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.choice import Calibration
+from awesum.analysis.salience.text import CURRENT, NEXT, PREVIOUS
 from awesum.datasets import Example
-from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
-from awesum.models.awesome import AwesomeConfig
+from awesum.models.bart import AwesomeConfig
 from awesum.preparation import Divided, Preparation, Prepared
-from awesum.salience.centrality import Centrality
-from awesum.salience.choice import Calibration
-from awesum.salience.text import CURRENT, NEXT, PREVIOUS
-from awesum.targets import assign
+from awesum.scoring.targets import assign
 from tests.conftest import TOPICS, topical_text
 
 Prepare = Callable[..., Preparation]

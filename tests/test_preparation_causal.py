@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.text import NEXT, PREVIOUS
 from awesum.datasets import Example
-from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.length import count_words
 from awesum.models.adapter import AdapterConfig
 from awesum.preparation import CausalPreparation, Divided
 from awesum.prompting import ask
-from awesum.salience.centrality import Centrality
-from awesum.salience.text import NEXT, PREVIOUS
-from awesum.targets import assign
+from awesum.scoring.targets import assign
 from tests.conftest import topical_text
 
 Prepare = Callable[..., CausalPreparation]

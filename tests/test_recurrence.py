@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
-from awesum.models.awesome import AwesomeBart, AwesomeConfig, AwesomeEncoder
+from awesum.models.bart import AwesomeBart, AwesomeConfig, AwesomeEncoder
 from awesum.recurrence import DocumentInputs, generate, train
 from tests.reference import recurrence as reference
 

@@ -11,9 +11,9 @@ import torch
 from transformers import GenerationConfig
 
 from awesum import Document, Settings, Summarizer
+from awesum.analysis.embedding import SentenceEncoder
 from awesum.cli import main
-from awesum.embedding import SentenceEncoder
-from awesum.models.awesome import AwesomeBart
+from awesum.models.bart import AwesomeBart
 from awesum.recurrent import RecurrentRun
 from tests.conftest import topical_text
 

@@ -12,15 +12,15 @@ from transformers import PreTrainedTokenizerFast
 
 import awesum
 from awesum import Summarizer
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.choice import Calibration
+from awesum.analysis.salience.trained import TrainedSalience
+from awesum.analysis.sentences import sentence_spans
 from awesum.document import Document
-from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.length import count_words
 from awesum.models.causal import ChatModel, Prompt
-from awesum.reading.sentences import sentence_spans
-from awesum.salience.centrality import Centrality
-from awesum.salience.choice import Calibration
-from awesum.salience.trained import TrainedSalience
 from awesum.settings import Settings
 from awesum.summarizer import SIDE_BY_SIDE
 from awesum.summary import Summary

@@ -213,7 +213,7 @@ def _data_prepare(options: argparse.Namespace) -> int:
     models = [name for name in (options.tokenizer, options.encoder) if name not in (None, SMOLLM2)]
     if all(Path(name).is_dir() for name in models) and not is_public(options.source):
         os.environ["HF_HUB_OFFLINE"] = "1"
-    from awesum.datasets.prepare import prepare
+    from awesum.prepared.prepare import prepare
 
     preparations = prepare(
         options.source,
@@ -386,7 +386,7 @@ def _extractor_train(options: argparse.Namespace) -> int:
     if options.size % 4 or not 0 <= options.dropout < 1:
         raise AwesumError("--size must be a multiple of 4 (its attention has 4 heads), and --dropout from 0 to below 1")
     os.environ["HF_HUB_OFFLINE"] = "1"
-    from awesum.salience.extractor import Shape
+    from awesum.analysis.salience.extractor import Shape
     from awesum.training.extractor import ExtractorSettings, train
 
     settings = ExtractorSettings(
@@ -406,7 +406,7 @@ def _extractor_train(options: argparse.Namespace) -> int:
 def _extractor_evaluate(options: argparse.Namespace) -> int:
     _positive(options, "documents", "processes")
     os.environ["HF_HUB_OFFLINE"] = "1"
-    from awesum.salience.trained import SHIPPED, TrainedSalience
+    from awesum.analysis.salience.trained import SHIPPED, TrainedSalience
     from awesum.training.extractor import evaluate, table
 
     rows = evaluate(

@@ -15,29 +15,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from awesum import files, segmentation
-from awesum.datasets.shards import PreparedDocument
+from awesum import files
+from awesum.analysis import segmentation
+from awesum.analysis.salience.choice import choose, longest_share, outermost, word_costs
+from awesum.analysis.salience.text import augment
+from awesum.analysis.segmentation import LOWER, UPPER, measure
+from awesum.analysis.sentences import sentence_spans
 from awesum.document import Segment, Sentence
 from awesum.errors import AwesumError
 from awesum.length import count_words
 from awesum.models.chat import Chat
+from awesum.prepared.shards import PreparedDocument
 from awesum.prompting import behind_segment
-from awesum.reading.sentences import sentence_spans
 from awesum.recurrence import DocumentInputs
-from awesum.salience.choice import choose, longest_share, outermost, word_costs
-from awesum.salience.text import augment
-from awesum.segmentation import LOWER, UPPER, measure
-from awesum.targets import assign
+from awesum.scoring.targets import assign
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
+    from awesum.analysis.embedding import SentenceEncoder
+    from awesum.analysis.salience import Salience
     from awesum.datasets import Example
-    from awesum.embedding import SentenceEncoder
     from awesum.models.adapter import AdapterConfig
-    from awesum.models.awesome import AwesomeConfig
-    from awesum.salience import Salience
+    from awesum.models.bart import AwesomeConfig
 
 SALIENT_SHARE = 0.1
 """The part of a document's tokens that counts as salient. Of these, the outermost are shown to each segment."""

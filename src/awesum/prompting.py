@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from awesum.analysis.salience.text import NEXT, PREVIOUS
+from awesum.analysis.sentences import ends_sentence, sentence_spans
 from awesum.length import count_words
-from awesum.reading.sentences import ends_sentence, sentence_spans
-from awesum.salience.text import NEXT, PREVIOUS
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+", re.MULTILINE)
 _MARKUP = re.compile(r"\*\*|__|^#+\s*", re.MULTILINE)

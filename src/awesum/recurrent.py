@@ -15,9 +15,9 @@ from functools import cached_property, partial
 from typing import Any
 
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size
-from awesum.models.awesome import load_config
+from awesum.loading import choose_device
+from awesum.models.bart import load_config
 from awesum.models.causal import SHORTEST, Answer, ChatModel, Prompt
-from awesum.models.loading import choose_device
 from awesum.preparation import CausalPreparation, Divided, Preparation
 from awesum.prompting import Facts, Said, finished, tidy
 from awesum.recurrence import DocumentInputs, generate

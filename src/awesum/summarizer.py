@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.choice import choose, longest_share, outermost, word_costs
+from awesum.analysis.salience.text import augment
+from awesum.analysis.segmentation import LOWER, UPPER, measure, segment
+from awesum.analysis.sentences import sentence_spans
 from awesum.document import Document, Segment, Sentence
 from awesum.errors import AwesumError
 from awesum.footprint import READING, RUNTIME, Footprint, parse_size, peak_memory
 from awesum.length import Length, count_words
 from awesum.prompting import ask, enough_sentences, enough_words, is_borne_out, tidy
-from awesum.reading.sentences import sentence_spans
-from awesum.salience.centrality import Centrality
-from awesum.salience.choice import choose, longest_share, outermost, word_costs
-from awesum.salience.text import augment
-from awesum.segmentation import LOWER, UPPER, measure, segment
 from awesum.settings import ADAPTER, AWESUM, SMOLLM2, Settings
 from awesum.summary import Figures, Part, Quote, Summary, SummarySentence, count
 from awesum.weights import minilm_folder, smollm2_folder, writer_folder
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
-    from awesum.embedding import SentenceEncoder
+    from awesum.analysis.embedding import SentenceEncoder
+    from awesum.analysis.salience import Salience
     from awesum.models.adapter import AdapterConfig
-    from awesum.models.awesome import AwesomeBart
+    from awesum.models.bart import AwesomeBart
     from awesum.models.causal import ChatModel, Prompt
-    from awesum.salience import Salience
 
 Progress = Callable[[str, int, int], object]
 """Told the stage, how much of it is done, and how much there is."""
@@ -93,14 +93,14 @@ class Summarizer:
     @cached_property
     def encoder(self) -> SentenceEncoder:
         """The sentence encoder that segmentation and salience rest on."""
-        from awesum.embedding import SentenceEncoder
+        from awesum.analysis.embedding import SentenceEncoder
 
         return SentenceEncoder.load(minilm_folder())
 
     @cached_property
     def salience(self) -> Salience:
         """What says which sentences matter: the shipped extractor."""
-        from awesum.salience.trained import TrainedSalience
+        from awesum.analysis.salience.trained import TrainedSalience
 
         return TrainedSalience.load()
 
@@ -114,7 +114,7 @@ class Summarizer:
     @cached_property
     def recurrent(self) -> AwesomeBart:
         """The model that writes, where it is one that remembers."""
-        from awesum.models.awesome import load_recurrent
+        from awesum.models.bart import load_recurrent
 
         return load_recurrent(self.model)
 
@@ -142,7 +142,7 @@ class Summarizer:
         """Whether the model goes from segment to segment with a memory, or is a BART, which can do so without one."""
         if self.base == SMOLLM2 or "chat" in vars(self):
             return False
-        from awesum.models.loading import load_model_type
+        from awesum.loading import load_model_type
 
         return load_model_type(self.model) in ("bart", "awesome-bart")
 
@@ -151,14 +151,14 @@ class Summarizer:
         """The tokenizer of the model that writes, which is there without the model: extracting needs only this."""
         if "chat" in vars(self):
             return self.chat.tokenizer
-        from awesum.models.loading import load_tokenizer
+        from awesum.loading import load_tokenizer
 
         return load_tokenizer(self.base, self.folder)
 
     @cached_property
     def window(self) -> int:
         """How many tokens the model that writes can look at, which is known without the model, too."""
-        from awesum.models.loading import load_window
+        from awesum.loading import load_window
 
         return self.chat.window if "chat" in vars(self) else load_window(self.base, self.folder)
 

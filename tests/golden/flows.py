@@ -11,9 +11,9 @@ import torch
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from awesum import Document, Summarizer
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
 from awesum.models.adapter import AdapterConfig, AwesomeCausal
-from awesum.models.awesome import AwesomeBart
+from awesum.models.bart import AwesomeBart
 from tests.conftest import tiny_llama, topical_text
 from tests.models.test_adapter import SMALL
 

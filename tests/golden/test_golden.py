@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
 from tests.golden import flows
 
 

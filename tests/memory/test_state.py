@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from awesum.memory import AttentiveMemory, MemoryState, Recollection
-from awesum.models.awesome import Memories
+from awesum.models.bart import Memories
 
 
 def some_state(graph: bool = False) -> MemoryState:

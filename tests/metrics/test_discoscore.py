@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.metrics.discoscore import LAYERS, DiscoScore
 from awesum.metrics.metric import Sample

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from awesum.analysis.sentences import sentence_spans
 from awesum.errors import AwesumError
 from awesum.metrics import english
-from awesum.reading.sentences import sentence_spans
 
 TEXT = (
     "The Senate passed two laws in 2019. The laws protect farmers in Ohio. It rained. John Smith of NASA thanked "

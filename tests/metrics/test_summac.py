@@ -22,7 +22,7 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.metrics import summac
 from awesum.metrics.metric import Sample

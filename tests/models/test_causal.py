@@ -29,10 +29,10 @@ from transformers import (
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from awesum.errors import AwesumError
+from awesum.loading import choose_device, load_tokenizer
 from awesum.models import causal
 from awesum.models.attention import grouped_attention
 from awesum.models.causal import ChatModel, Prompt
-from awesum.models.loading import choose_device, load_tokenizer
 from tests.conftest import tiny_llama, topical_text
 from tests.reference.writing import guess, write_alone
 

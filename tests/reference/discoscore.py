@@ -7,8 +7,8 @@ import math
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from awesum.analysis.sentences import sentence_spans
 from awesum.metrics.english import nouns
-from awesum.reading.sentences import sentence_spans
 from tests.reference.entities import links
 
 Vector = list[float]

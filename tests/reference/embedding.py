@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from awesum.embedding import WINDOW, SentenceEncoder
+from awesum.analysis.embedding import WINDOW, SentenceEncoder
 
 
 @torch.inference_mode()

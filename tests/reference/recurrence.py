@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from awesum.memory import MemoryState
-from awesum.models.awesome import AwesomeBart, AwesomeEncoderOutput, Memories, Salient
+from awesum.models.bart import AwesomeBart, AwesomeEncoderOutput, Memories, Salient
 from awesum.recurrence import DocumentInputs
 
 

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from awesum.reading.sentences import sentence_spans
+from awesum.analysis.sentences import sentence_spans
 
 EDGES = (
     "0 .01 .02 .03 .04 .07 .13 .37 .90 .91 .92 .93 .94 .95 .955 .96 .965 .97 .975 .98 .985 .99 .995 1"  # as published

@@ -21,8 +21,8 @@ from transformers.utils import logging as library_logging
 import awesum.models.causal
 import awesum.training.run
 from awesum import Document, Settings, Summarizer
+from awesum.analysis.embedding import SentenceEncoder
 from awesum.cli import main
-from awesum.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.length import Length
 from awesum.models.adapter import WEIGHTS, AwesomeCausal, read_config

@@ -16,14 +16,14 @@ import pytest
 import torch
 from rouge_score.rouge_scorer import RougeScorer
 
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.extractor import Extractor, Shape
+from awesum.analysis.salience.trained import Calibration, TrainedSalience
+from awesum.analysis.sentences import sentence_spans
 from awesum.cli import main
-from awesum.datasets.prepare import prepare
-from awesum.embedding import SentenceEncoder
 from awesum.length import count_words
-from awesum.reading.sentences import sentence_spans
-from awesum.salience.centrality import Centrality
-from awesum.salience.extractor import Extractor, Shape
-from awesum.salience.trained import Calibration, TrainedSalience
+from awesum.prepared.prepare import prepare
 from awesum.training import extractor as training
 from awesum.training.extractor import (
     ExtractorSettings,

@@ -20,13 +20,13 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer
 from transformers.utils import logging as library_logging
 
-from awesum.datasets.prepare import prepare
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
 from awesum.errors import AwesumError
-from awesum.models.awesome import AwesomeBart
+from awesum.models.bart import AwesomeBart
 from awesum.preparation import Preparation
+from awesum.prepared.prepare import prepare
 from awesum.recurrence import generate
-from awesum.salience.centrality import Centrality
 from awesum.training.run import train
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from awesum.errors import AwesumError
-from awesum.models.awesome import AwesomeConfig
+from awesum.models.bart import AwesomeConfig
 from awesum.training.settings import TrainingSettings, read_settings
 
 NEEDED = {"data": "folder", "output": "out"}

@@ -27,7 +27,7 @@ from awesum.evaluation.texts import files, stem
 from awesum.files import sha256
 from awesum.length import count_words
 from awesum.metrics import METRICS, Metric, Sample, Score, load, needs
-from awesum.rouge import tokens
+from awesum.scoring.rouge import tokens
 from awesum.summary import count
 from awesum.workers import work
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from awesum.analysis.sentences import sentence_spans
 from awesum.metrics.metric import Need, Sample, Score
-from awesum.reading.sentences import sentence_spans
-from awesum.rouge import Index, NGrams, Vocabulary
+from awesum.scoring.rouge import Index, NGrams, Vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

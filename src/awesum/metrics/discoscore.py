@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from awesum.analysis.sentences import sentence_spans
 from awesum.errors import AwesumError
 from awesum.metrics.english import REQUIREMENT, nouns
 from awesum.metrics.entity_graph import link_rows, mean
 from awesum.metrics.metric import Need, Sample, Score
-from awesum.reading.sentences import sentence_spans
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +88,7 @@ class DiscoScore:
         import torch
         from transformers import AutoConfig, AutoModel
 
-        from awesum.models.loading import choose_device, load_tokenizer, loading
+        from awesum.loading import choose_device, load_tokenizer, loading
 
         with loading(model) as (source, options):
             config = AutoConfig.from_pretrained(source, **options)

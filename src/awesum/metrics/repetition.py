@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import nan
 
 from awesum.metrics.metric import Need, Sample, Score
-from awesum.rouge import tokens
+from awesum.scoring.rouge import tokens
 
 LENGTH = 3
 """Words in a row. Pairs recur in any text; four miss what is said again a little differently."""

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from awesum import rouge
+from awesum.analysis.sentences import sentence_spans
 from awesum.metrics.metric import Need, Sample, Score
-from awesum.reading.sentences import sentence_spans
+from awesum.scoring import rouge
 
 _HOW = "F-measure of Google's rouge-score, Porter stemmer, sentences by nupunkt; the best of several references"
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.sentences import sentence_spans
 from awesum.errors import AwesumError
+from awesum.loading import choose_device, load_tokenizer, loading, window_of
 from awesum.metrics.metric import Need, Sample, Score
-from awesum.models.loading import choose_device, load_tokenizer, loading, window_of
-from awesum.reading.sentences import sentence_spans
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

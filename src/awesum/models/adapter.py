@@ -30,7 +30,7 @@ from awesum.errors import AwesumError
 from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
 from awesum.memory.attention import all_joined, split
 from awesum.models.attention import GROUPED
-from awesum.models.awesome import check_choices, memory_layers
+from awesum.models.bart import check_choices, memory_layers
 from awesum.settings import ADAPTER
 
 if TYPE_CHECKING:

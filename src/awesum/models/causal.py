@@ -21,6 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer
 
 from awesum.errors import AwesumError
+from awesum.loading import choose_device, load_tokenizer, loading, window_of
 from awesum.models.adapter import (
     AdapterConfig,
     AwesomeCausal,
@@ -33,9 +34,8 @@ from awesum.models.adapter import (
 )
 from awesum.models.attention import GROUPED
 from awesum.models.chat import Chat
-from awesum.models.kept import KeptSegments
-from awesum.models.loading import choose_device, load_tokenizer, loading, window_of
 from awesum.models.masks import layer_kinds, visible
+from awesum.models.prefix_cache import KeptSegments
 from awesum.models.remembered import Remembered
 from awesum.settings import SMOLLM2
 from awesum.weights import smollm2_folder

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from transformers.models.bart.modeling_bart import shift_tokens_right
 
 from awesum.memory import MemoryState
-from awesum.models.awesome import AwesomeBart, AwesomeEncoderOutput, Memories, Salient, States
+from awesum.models.bart import AwesomeBart, AwesomeEncoderOutput, Memories, Salient, States
 from awesum.recurrence.inputs import Backward, DocumentInputs, is_empty, longest_first, token_weight
 
 

@@ -22,17 +22,17 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from awesum.datasets.prepared import GIVEN, PreparedDocument, PreparedSplit, prepared
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience import Salience
+from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.choice import REDUNDANT, Calibration, choose, word_costs
+from awesum.analysis.salience.extractor import Extractor, Shape
+from awesum.analysis.salience.trained import TrainedSalience, Trust, mixed, tensors
 from awesum.errors import AwesumError
 from awesum.length import count_words
 from awesum.metrics.rouge import Rouge, lines
-from awesum.rouge import Index, NGrams, Vocabulary, f_measure, overlap
-from awesum.salience import Salience
-from awesum.salience.centrality import Centrality
-from awesum.salience.choice import REDUNDANT, Calibration, choose, word_costs
-from awesum.salience.extractor import Extractor, Shape
-from awesum.salience.trained import TrainedSalience, Trust, mixed, tensors
+from awesum.prepared.splits import GIVEN, PreparedDocument, PreparedSplit, prepared
+from awesum.scoring.rouge import Index, NGrams, Vocabulary, f_measure, overlap
 from awesum.weights import MINILM_WHEEL, minilm_folder
 from awesum.workers import cores, work
 

@@ -13,19 +13,19 @@ import torch
 from transformers import TrainingArguments, set_seed
 
 from awesum import datasets
-from awesum.datasets.prepared import PreparedSplit, has_split, is_prepared, prepared
-from awesum.embedding import SentenceEncoder
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.trained import TrainedSalience
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, check_writable
+from awesum.loading import choose_device, load_tokenizer, window_of
 from awesum.models.adapter import AdapterConfig, AwesomeCausal
-from awesum.models.awesome import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart, AwesomeConfig
 from awesum.models.causal import load_base
-from awesum.models.loading import choose_device, load_tokenizer, window_of
 from awesum.preparation import CausalPreparation, Preparation, Prepared
+from awesum.prepared.splits import PreparedSplit, has_split, is_prepared, prepared
 from awesum.recurrence import causal
 from awesum.recurrence import train as pass_over_segments
-from awesum.salience.centrality import Centrality
-from awesum.salience.trained import TrainedSalience
 from awesum.settings import ADAPTER
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint

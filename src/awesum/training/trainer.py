@@ -22,7 +22,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from awesum.errors import AwesumError
 from awesum.footprint import peak_memory
 from awesum.models.adapter import AwesomeCausal
-from awesum.models.awesome import AwesomeBart
+from awesum.models.bart import AwesomeBart
 from awesum.recurrence import DocumentInputs, train
 
 BUCKET = 2**25

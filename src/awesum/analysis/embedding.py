@@ -1,0 +1,100 @@
+"""Sentence embeddings: unit vectors from a pretrained encoder, mean-pooled, in one batched pass over the document.
+
+Knows nothing of documents or segments. Text of any length gets a vector: what is longer than the encoder's window is
+read window by window and averaged, never cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from awesum.errors import AwesumError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+WINDOW = 254
+"""Tokens that the encoder reads at once besides its two marks: what all-MiniLM-L6-v2 was trained on."""
+BATCH_TOKENS = 1024
+"""Padded tokens of one forward pass. Small enough for the activations to stay in a processor's cache."""
+SORTED_TOGETHER = 1024
+"""Sentences that are sorted by length together. More would save little padding and hold more tokens in memory."""
+
+
+class SentenceEncoder:
+    """A pretrained encoder and its tokenizer; `encode` is all there is to call."""
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.size: int = model.config.hidden_size
+
+    @classmethod
+    def load(cls, source: str | Path) -> SentenceEncoder:
+        """Load from a folder with safetensors weights, or by a name on the hub, which the user named."""
+        import torch
+        from transformers import AutoModel, AutoTokenizer
+
+        from awesum.loading import loading
+
+        with loading(str(source), source if isinstance(source, Path) else None) as (found, options):
+            model = AutoModel.from_pretrained(found, use_safetensors=True, dtype=torch.float32, **options)
+            tokenizer = AutoTokenizer.from_pretrained(found, **options)
+            if model.config.is_encoder_decoder or None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
+                raise AwesumError(f"{source} is no encoder of sentences: give a model such as BERT, RoBERTa or MiniLM")
+        return cls(model, tokenizer)
+
+    def encode(
+        self, texts: Sequence[str], progress: Callable[[int], object] = lambda done: None
+    ) -> NDArray[np.float32]:
+        """One unit vector a text; `progress` is told how many more are done."""
+        vectors = np.zeros((len(texts), self.size), dtype=np.float32)
+        for at in range(0, len(texts), SORTED_TOGETHER):
+            texts_here = texts[at : at + SORTED_TOGETHER]
+            windows = [
+                (at + index, ids[first : first + WINDOW])
+                for index, ids in enumerate(self._tokens(texts_here))
+                for first in range(0, max(len(ids), 1), WINDOW)
+            ]
+            windows.sort(key=lambda window: len(window[1]))
+            for batch in _batches(windows):
+                # A text of several windows is their mean, each with the weight of its tokens.
+                np.add.at(vectors, [owner for owner, _ in batch], self._sums([ids for _, ids in batch]))
+            progress(len(texts_here))
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        return self.tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False, verbose=False)[
+            "input_ids"
+        ]
+
+    def _sums(self, windows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """The sum of the last layer's states over each window's tokens, the two marks included as in training."""
+        import torch
+
+        marks = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+        longest = max(len(window) for window in windows) + 2
+        ids = torch.full((len(windows), longest), self.tokenizer.pad_token_id)
+        mask = torch.zeros((len(windows), longest), dtype=torch.long)
+        for row, window in enumerate(windows):
+            ids[row, : len(window) + 2] = torch.tensor([marks[0], *window, marks[1]])
+            mask[row, : len(window) + 2] = 1
+        with torch.inference_mode():
+            states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state  # (B, N, d)
+        return (states * mask[..., None]).sum(dim=1).numpy()
+
+
+def _batches(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, list[int]]]]:
+    """Cut a list that is sorted by length into batches of at most `BATCH_TOKENS`, padding included."""
+    first = 0
+    for index, (_, ids) in enumerate(windows):
+        if (index + 1 - first) * (len(ids) + 2) > BATCH_TOKENS and index > first:
+            yield windows[first:index]
+            first = index
+    if windows:
+        yield windows[first:]
