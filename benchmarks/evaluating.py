@@ -1,8 +1,10 @@
-"""How fast summaries are measured and compared, and that measuring takes memory that does not grow with them.
+"""The speed of `awesum evaluate`, and a check that its peak memory does not grow with the number of summaries.
 
-Time: `awesum evaluate` from its start to its table, all measures without a model, a summary (the report's first words)
-for every report of the validation split, all 973 of them. Randomization: 10,000 trials on as many scores. Memory
-(`--memory`): the peak of the process and of its largest worker, all reports against 50.
+    python -m benchmarks.evaluating --data FOLDER [--memory]
+
+Time: the whole command with all metrics that need no model, on one summary (the first words of the report) for each
+report of the validation split, 973 for GovReport. Randomization: 10,000 trials on as many scores. Memory (`--memory`):
+the peak of the process and of its largest worker, for all reports and for 50.
 """
 
 from __future__ import annotations
@@ -23,12 +25,11 @@ from awesum.evaluation.significance import TRIALS, difference
 from awesum.length import count_words
 from benchmarks import given_back, report
 
-DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 FEW = 50
 
 
 def write(data: Path, documents: int | None, folder: Path) -> tuple[list[str], int]:
-    """References with their documents, and predictions; what to measure them with, and how many they are."""
+    """Write predictions, and references with documents; returns the command to evaluate them and their number."""
     predictions, references = folder / "lead.jsonl", folder / "references.jsonl"
     number = 0
     with predictions.open("w") as ours, references.open("w") as theirs:
@@ -42,13 +43,13 @@ def write(data: Path, documents: int | None, folder: Path) -> tuple[list[str], i
 
 
 def compare_time(data: Path) -> bool:
-    """Print how long measuring takes, and the randomization test alone."""
+    """Print the time of the evaluation, and of the randomization test alone."""
     with tempfile.TemporaryDirectory() as folder:
         command, number = write(data, None, Path(folder))
         started = time.perf_counter()
         subprocess.run(command, check=True)
         seconds = time.perf_counter() - started
-    reached = report(f"all measures without a model on {number} summaries", seconds, 180, " s")
+    reached = report(f"all metrics without a model on {number} summaries", seconds, 180, " s")
     generator = np.random.default_rng(0)
     one, other = generator.random(number), generator.random(number)
     started = time.perf_counter()
@@ -58,7 +59,7 @@ def compare_time(data: Path) -> bool:
 
 
 def peak(data: Path, documents: int | None) -> int:
-    """The peak of measuring so many, in bytes: that of the largest process."""
+    """The peak memory of evaluating `documents` summaries, in bytes: that of the largest process."""
     with tempfile.TemporaryDirectory() as folder:
         command, number = write(data, documents, Path(folder))
         code = f"import resource, subprocess; subprocess.run({command!r}, check=True); "
@@ -70,15 +71,15 @@ def peak(data: Path, documents: int | None) -> int:
 
 
 def main() -> int:
-    """Print one of the two kinds of figures."""
+    """Print the figures for time or for memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA / "govreport", help="reports (%(default)s)")
-    parser.add_argument("--memory", action="store_true", help="compare memory instead of time")
+    parser.add_argument("--data", type=Path, required=True, help="a dataset of reports, such as GovReport")
+    parser.add_argument("--memory", action="store_true", help="measure peak memory instead of time")
     options = parser.parse_args()
     if not options.memory:
         return 0 if compare_time(options.data) else 1
     few, all_of_them = peak(options.data, FEW), peak(options.data, None)
-    return 0 if report(f"peak memory of measuring, all summaries against {FEW}", all_of_them / few, 1.2) else 1
+    return 0 if report(f"peak memory of evaluating, all summaries against {FEW}", all_of_them / few, 1.2) else 1
 
 
 if __name__ == "__main__":

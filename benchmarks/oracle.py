@@ -1,8 +1,9 @@
-"""How fast the greedy oracle is: against asking Google's package about every sentence, and on a whole novel.
+"""The speed of the greedy oracle: against scoring every sentence with Google's package, and on a whole novel.
 
-Both with tokenizing, without splitting into sentences, and on one core: `taskset -c 1 python -m benchmarks.oracle`.
-The slow loop runs whole, once, which takes minutes, and has to choose the same sentences. Time is that of the
-processor, so that it does not matter what else the machine does.
+    taskset -c 1 python -m benchmarks.oracle --data FOLDER --novels FOLDER
+
+Both include tokenizing but not sentence splitting, on one core. The slow loop runs to its end once, which takes
+minutes, and must select the same sentences. CPU time is measured, so other load on the machine does not matter.
 """
 
 from __future__ import annotations
@@ -21,44 +22,43 @@ from awesum.analysis.sentences import sentence_spans
 from awesum.scoring import oracle
 from benchmarks import report
 
-DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 REPORT = range(8_500, 9_501)
-"""Words of the report: the first one of such a length is taken."""
+"""Words of the report: the first report in this range is used."""
 NOVEL = 143_000
-"""Words of the novel: the one nearest to that is taken."""
+"""Words of the novel: the novel closest to this is used."""
 
 Oracle = Callable[[list[str], str], list[int]]
 
 
 def seconds(choose: Oracle, sentences: list[str], summary: str) -> tuple[float, list[int]]:
-    """The time of one call, and what it chose."""
+    """The time of one call, and its selection."""
     started = time.process_time()
     chosen = choose(sentences, summary)
     return time.process_time() - started, chosen
 
 
 def median_seconds(sentences: list[str], summary: str, calls: int) -> tuple[float, list[int]]:
-    """The usual time of our own, after one call that fills the cache of stems; and what it chose."""
+    """The median time of our oracle, after one call that fills the cache of stems; and its selection."""
     first, chosen = seconds(oracle.greedy, sentences, summary)
-    print(f"  first call, with no stem known: {first:.3f} s", file=sys.stderr)
+    print(f"  first call, with an empty cache of stems: {first:.3f} s", file=sys.stderr)
     return statistics.median(seconds(oracle.greedy, sentences, summary)[0] for _ in range(calls)), chosen
 
 
 def sentences_of(document: str) -> list[str]:
-    """The document as the oracle is given it."""
+    """The sentences of a document, the input of the oracle."""
     return [document[start:end] for start, end in sentence_spans(document)]
 
 
 def words(example: datasets.Example) -> int:
-    """How long a document is."""
+    """The length of a document in words."""
     return len(example.document.split())
 
 
 def main() -> int:
     """Print the ratio for a report and the time for a novel."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA / "govreport", help="reports (%(default)s)")
-    parser.add_argument("--data2", type=Path, default=DATA / "booksum_book", help="novels (%(default)s)")
+    parser.add_argument("--data", type=Path, required=True, help="a dataset of reports, such as GovReport")
+    parser.add_argument("--novels", type=Path, required=True, help="a dataset of novels, such as BookSum")
     options = parser.parse_args()
 
     example = next(example for example in datasets.load(options.data, "validation") if words(example) in REPORT)
@@ -67,10 +67,10 @@ def main() -> int:
     print(f"report of {words(example):,} words: {len(chosen)} of {len(sentences)} sentences in {1000 * ours:.1f} ms")
     slow, expected = seconds(reference.greedy, sentences, example.summary)
     if chosen != expected:
-        raise SystemExit(f"the slow loop chose others: {expected} instead of {chosen}")
+        raise SystemExit(f"the slow loop selected other sentences: {expected} instead of {chosen}")
     reached = [report(f"slow loop of {slow:.1f} s against ours", slow / ours, 1_000, " times", at_most=False)]
 
-    novel = min(datasets.load(options.data2, "validation"), key=lambda example: abs(words(example) - NOVEL))
+    novel = min(datasets.load(options.novels, "validation"), key=lambda example: abs(words(example) - NOVEL))
     sentences = sentences_of(novel.document)
     ours, chosen = median_seconds(sentences, novel.summary, 5)
     print(f"novel: {len(chosen)} of {len(sentences)} sentences")

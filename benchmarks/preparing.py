@@ -1,8 +1,10 @@
-"""How fast documents are prepared, and that reading datasets takes memory that does not grow with them.
+"""The speed of `awesum data prepare`, and a check that the peak memory of reading does not grow with the dataset.
 
-Time: `awesum data prepare` on all cores, from its start to its last shard, against a plain loop that makes the same but
-embeds one sentence at a time, in this process with as many threads as torch likes. The loop reads the first tenth of
-the documents, and both are compared by the sentence (`--whole`: all of them).
+    python -m benchmarks.preparing --data FOLDER [--memory]
+
+Time: the whole command on all cores, against a plain loop that computes the same but embeds one sentence at a time, in
+this process with torch's default threads. The loop processes the first tenth of the documents, and times are compared
+per sentence (`--whole`: all of them).
 Memory (`--memory`): the peak of a process that streams rows and prepared documents, 1,000 of each against 50.
 """
 
@@ -26,21 +28,20 @@ from awesum.prepared.splits import prepared
 from benchmarks import given_back, report
 
 if TYPE_CHECKING:
-    from awesum.prepared.prepare import Maker
+    from awesum.prepared.prepare import Preparer
 
-DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 SPLIT = "train"
 FEW, MANY = 50, 1_000
 
 
-def one_at_a_time() -> Maker:
-    """What prepares documents, with an encoder that is given one sentence after the other."""
+def one_at_a_time() -> Preparer:
+    """A preparer whose encoder gets one sentence at a time."""
     import numpy as np
     from numpy.typing import NDArray
 
     from awesum.analysis.embedding import SentenceEncoder
     from awesum.loading import load_tokenizer
-    from awesum.prepared.prepare import Maker
+    from awesum.prepared.prepare import Preparer
     from awesum.settings import SMOLLM2
     from awesum.weights import minilm_folder, smollm2_folder
 
@@ -48,11 +49,11 @@ def one_at_a_time() -> Maker:
         def encode(self, texts: Sequence[str], progress: object = None) -> NDArray[np.float32]:
             return np.concatenate([super(OneAtATime, self).encode([text]) for text in texts])
 
-    return Maker(load_tokenizer(SMOLLM2, smollm2_folder()), OneAtATime.load(minilm_folder()))
+    return Preparer(load_tokenizer(SMOLLM2, smollm2_folder()), OneAtATime.load(minilm_folder()))
 
 
 def compare_time(data: Path, documents: int, whole: bool) -> bool:
-    """Print how many times as fast as the plain loop the command is."""
+    """Print how many times faster the command is than the plain loop."""
     from awesum.prepared.prepare import prepare
 
     with tempfile.TemporaryDirectory() as out:
@@ -62,13 +63,14 @@ def compare_time(data: Path, documents: int, whole: bool) -> bool:
         sentences = preparations.splits[0].sentences
         print(preparations.splits[0])
     looped = documents if whole else -(-documents // 10)
-    make = one_at_a_time()
+    prepare_one = one_at_a_time()
     started = time.perf_counter()
-    read = sum(len(make(example).sentences) for example in islice(datasets.examples(data, SPLIT), looped))
+    read = sum(len(prepare_one(example).sentences) for example in islice(datasets.examples(data, SPLIT), looped))
     plain = time.perf_counter() - started
-    print(f"{documents} documents, {sentences:,} sentences: {ours:.1f} s, {1000 * ours / sentences:.2f} ms a sentence")
-    print(f"plain loop, {looped} documents, {read:,} sentences: {plain:.1f} s, {1000 * plain / read:.2f} ms a sentence")
-    how = "" if whole else f", by the sentence, the loop on the first {looped} documents only"
+    for name, count, total, seconds in (("command", documents, sentences, ours), ("plain loop", looped, read, plain)):
+        each = 1000 * seconds / total
+        print(f"{name}, {count} documents, {total:,} sentences: {seconds:.1f} s, {each:.2f} ms per sentence")
+    how = "" if whole else f", per sentence, the loop on the first {looped} documents only"
     ratio = (plain / read) / (ours / sentences)
     return report(f"preparing {documents} documents against one sentence at a time{how}", ratio, 3, " times", False)
 
@@ -84,13 +86,13 @@ def stream(data: Path, folder: Path, documents: int) -> None:
 
 
 def compare_memory(data: Path, folder: Path) -> bool:
-    """Print how much more memory many documents take than few, each in a process of its own.
+    """Print the ratio of the peaks for many and for few documents, each in its own process.
 
-    The rows are unpacked before: what unpacks them holds a window of the file, which is no matter of documents.
+    The rows are decompressed first: the decompressor's window would hide the effect of the documents.
     """
-    there = len(prepared(folder, SPLIT))
-    if there < MANY:
-        raise SystemExit(f"{folder} has {there} documents: prepare {MANY:,} of the split {SPLIT}")
+    available = len(prepared(folder, SPLIT))
+    if available < MANY:
+        raise SystemExit(f"{folder} has {available} documents: prepare {MANY:,} of the split {SPLIT}")
     peaks = []
     with tempfile.TemporaryDirectory() as plain:
         with (Path(plain) / f"{SPLIT}.jsonl").open("w", encoding="utf-8") as file:
@@ -106,13 +108,15 @@ def compare_memory(data: Path, folder: Path) -> bool:
 
 
 def main() -> int:
-    """Print one of the two figures."""
+    """Print the figure for time or for memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA / "govreport", help="reports (%(default)s)")
-    parser.add_argument("--documents", type=int, default=100, help="to prepare (%(default)s)")
-    parser.add_argument("--whole", action="store_true", help="the plain loop reads all of them")
-    parser.add_argument("--memory", action="store_true", help="compare memory instead of time")
-    parser.add_argument("--prepared", type=Path, help=f"where {MANY:,} documents are prepared (made if not given)")
+    parser.add_argument("--data", type=Path, required=True, help="a dataset of reports, such as GovReport")
+    parser.add_argument("--documents", type=int, default=100, help="documents to prepare (default: %(default)s)")
+    parser.add_argument("--whole", action="store_true", help="run the plain loop on all documents")
+    parser.add_argument("--memory", action="store_true", help="measure peak memory instead of time")
+    parser.add_argument(
+        "--prepared", type=Path, help=f"folder with {MANY:,} prepared documents (default: prepare them)"
+    )
     parser.add_argument("--stream", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.stream:

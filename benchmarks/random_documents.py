@@ -1,4 +1,4 @@
-"""Models with random weights and documents of random tokens, for measuring time and memory."""
+"""Models with random weights and documents of random tokens, for measuring time and peak memory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from awesum.models.bart import AwesomeBart, AwesomeConfig
 from awesum.recurrence import DocumentInputs
 
 TARGET = 96
-"""Tokens of a target."""
+"""Tokens per target."""
 SENTENCE = 32
-"""Tokens of a salient sentence."""
+"""Tokens per selected sentence."""
 
 
 def random_model(config: AwesomeConfig) -> AwesomeBart:
-    """A model that no time was spent on initializing: the meta device first, then small random numbers."""
+    """A model without the cost of initialization: built on the meta device, then filled with small random numbers."""
     torch.manual_seed(0)
     with torch.device("meta"):
         model = AwesomeBart(config)
@@ -31,7 +31,7 @@ def random_model(config: AwesomeConfig) -> AwesomeBart:
 
 
 def random_document(config: AwesomeConfig, segments: int, seed: int = 0) -> DocumentInputs:
-    """In the proportions of GovReport, its segments as long as they get, with as much salient content as is taken."""
+    """A document in the proportions of GovReport, with segments and salient content of the maximum length."""
     chance = random.Random(seed)
     length = config.max_position_embeddings if config.salient == "text" else UPPER
 
@@ -45,9 +45,9 @@ def random_document(config: AwesomeConfig, segments: int, seed: int = 0) -> Docu
         most = config.salient_size // SENTENCE
         for segment in range(segments):
             before = [number for number, span in enumerate(spans) if span[0] < segment]
-            behind = [number for number, span in enumerate(spans) if span[0] > segment]
+            after = [number for number, span in enumerate(spans) if span[0] > segment]
             half = most // 2
-            salient.append([*before[:half], *behind[-half:]])
+            salient.append([*before[:half], *after[-half:]])
     return DocumentInputs(
         f"random {seed}",
         [tokens(length) for _ in range(segments)],

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from awesum import Settings, Summarizer
-from awesum.models.causal import Prompt
+from awesum import Settings
+from awesum.compose.prompts import DocumentPrompt
+from awesum.models.prompt import Answer, Prompt
 from awesum.reading import read
-from awesum.settings import SMOLLM2
+from awesum.summary import Part
+from awesum.systems.chat import Chat
+from awesum.systems.smollm2 import SmolLM2
+from awesum.systems.system import open_session
 from awesum.weights import smollm2_folder
 from benchmarks import SAMPLE, report
 
@@ -56,32 +59,36 @@ class Recording:
         )
 
 
-def summarize(summarizer: Summarizer, file: str, length: str) -> Recording:
-    """Write a summary as the command does, and record prompts, answers and the time between them."""
-    chat = summarizer.chat
+def summarize(system: Chat, file: str, length: str) -> Recording:
+    """Write a summary as the command does; record prompts, answers and the time that writing took."""
     recording = Recording(length)
-    write_tokens = chat.write_tokens
+    settings = Settings(length=length)
+    session = open_session(system, read(file), settings)
+    prompts: dict[int, Prompt] = {}
+    next_prompt, accept = session.next_prompt, session.accept
 
-    def recorded(prompts: Iterable[Prompt], side_by_side: int = 8) -> Iterator[list[int]]:
-        prompts = list(prompts)
-        started = time.perf_counter()
-        answers = list(write_tokens(prompts, side_by_side))
-        recording.side_by_side += time.perf_counter() - started
-        recording.written.extend((prompt.tokens, len(answer)) for prompt, answer in zip(prompts, answers, strict=True))
-        yield from answers
+    def asked() -> Prompt | DocumentPrompt | None:
+        prompt = next_prompt()
+        if isinstance(prompt, Prompt):
+            prompts[prompt.number] = prompt
+        return prompt
 
-    chat.write_tokens = recorded  # type: ignore[method-assign]
-    try:
-        summarizer.start(read(file), Settings(length=length)).finish()
-    finally:
-        chat.write_tokens = write_tokens  # type: ignore[method-assign]
+    def answered(number: int, answer: Answer) -> list[Part]:
+        recording.written.append((prompts[number].tokens, len(answer.tokens)))
+        return accept(number, answer)
+
+    session.next_prompt, session.accept = asked, answered  # type: ignore[method-assign]
+    started = time.perf_counter()
+    for _ in system.engine(settings).run(session):
+        pass
+    recording.side_by_side = time.perf_counter() - started
     return recording
 
 
 def loop(model: PreTrainedModel, recording: Recording) -> None:
     """Write as many tokens to the same prompts one after the other, as one would with the library alone.
 
-    Denormal numbers stay flushed, as `write_tokens` left them: that is no part of what is compared here.
+    Denormal numbers stay flushed, as the engine left them: that is no part of what is compared here.
     """
     started = time.perf_counter()
     for tokens, length in recording.written:
@@ -98,9 +105,9 @@ def main() -> int:
     parser.add_argument("file", nargs="?", default=str(SAMPLE))
     parser.add_argument("--lengths", nargs="+", default=["5%", "10%", "20%"], metavar="LENGTH")
     options = parser.parse_args()
-    summarizer = Summarizer.load(SMOLLM2)  # as it is: the plain loop knows no adapter
-    recordings = [summarize(summarizer, options.file, length) for length in options.lengths]
-    plain = AutoModelForCausalLM.from_pretrained(smollm2_folder(), dtype=summarizer.chat.model.dtype).eval()
+    system = SmolLM2()  # as it is: the plain loop knows no adapter
+    recordings = [summarize(system, options.file, length) for length in options.lengths]
+    plain = AutoModelForCausalLM.from_pretrained(smollm2_folder(), dtype=system.writer.model.dtype).eval()
     longest = max(recordings, key=lambda recording: recording.part)
     print("length  segments    read  written  per part  plain loop  side by side  times")
     for recording in recordings:

@@ -1,12 +1,11 @@
-"""SummaC with the nearest document sentences against SummaC with all of them: how far they agree, and what it saves.
+"""SummaC with only the nearest document sentences against SummaC with all: the agreement, and the time saved.
 
     python -m benchmarks.summac --data FOLDER --model NAME_OR_PATH [--documents 5]
     python -m benchmarks.summac --data FOLDER [--documents 20]
 
-`--data` holds a `validation` split, whose reference summaries are measured, evenly spread. Without an NLI model a
-stand-in is asked that knows words only: E is the share of a sentence's words and pairs of words that the other one has,
-averaged, and C is 0. It shows whether the nearest sentences in meaning are those that say the same. Time is the
-processor's.
+`--data` has a `validation` split; its reference summaries are scored, evenly spaced. Without an NLI model, a stand-in
+based on words is used: E is the share of a sentence's words and word pairs found in the other one, averaged, and C is
+0. This shows whether the sentences nearest in meaning are those that say the same. Times are CPU times.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ NEAREST = (5, 10, 20, 40)
 
 
 def measured(metric: Summac, examples: list[datasets.Example]) -> tuple[list[NDArray[np.float64]], float]:
-    """SummaC-ZS of every sentence of each summary, and the seconds of processor time of all."""
+    """SummaC-ZS of every sentence of each summary, and the total CPU time in seconds."""
     started = time.process_time()
     scores = [metric.support(example.document, example.summary).sentences for example in examples]
     return scores, time.process_time() - started
 
 
 def agreement(ours: NDArray[np.float64], exact: NDArray[np.float64]) -> str:
-    """Pearson correlation, where there is one, and mean absolute difference."""
+    """Pearson correlation, if defined, and mean absolute difference."""
     varied = len(ours) > 1 and ours.std() > 0 and exact.std() > 0
     correlation = f"{np.corrcoef(ours, exact)[0, 1]:7.3f}" if varied else "      -"
     return f"{correlation} {np.abs(ours - exact).mean():7.4f}"
 
 
 def pairs(examples: list[datasets.Example], premises: int | None) -> int:
-    """At most how many pairs the model is asked about for ZS alone."""
+    """An upper bound on the pairs given to the model for ZS alone."""
     sizes = [(len(chunks(example.document)), len(chunks(example.summary))) for example in examples]
     return sum(m * (n if premises is None else min(n, premises)) for n, m in sizes)
 
 
 def spread(data: Path, number: int) -> list[datasets.Example]:
-    """So many examples, evenly over the split."""
+    """`number` examples, evenly spaced over the split."""
     examples = datasets.load(data, "validation")
     return [examples[place * len(examples) // number] for place in range(min(number, len(examples)))]
 
@@ -72,7 +71,7 @@ def by_words(premises: list[str], hypotheses: list[str]) -> NDArray[np.float64]:
 
 
 def compare_by_words(examples: list[datasets.Example], encoder: SentenceEncoder) -> None:
-    """Print a line for each number of nearest sentences."""
+    """Print one line per number of nearest sentences."""
     exact: list[NDArray[np.float64]] = []
     pruned: dict[int, list[NDArray[np.float64]]] = {nearest: [] for nearest in NEAREST}
     for example in examples:
@@ -82,7 +81,7 @@ def compare_by_words(examples: list[datasets.Example], encoder: SentenceEncoder)
         order = np.argsort(-(encoder.encode(premises) @ encoder.encode(hypotheses).T), axis=0, kind="stable")  # (n, m)
         for nearest in NEAREST:
             pruned[nearest].append(np.take_along_axis(image, order[:nearest], axis=0).max(axis=0))
-    print(f"{len(examples)} documents, {sum(map(len, exact)):,} summary sentences, a stand-in that knows words only")
+    print(f"{len(examples)} documents, {sum(map(len, exact)):,} summary sentences, a stand-in based on words")
     print(f"{'':>8} {'of summaries':>15} {'of sentences':>15}")
     print(f"{'nearest':>8} {'r':>7} {'|diff|':>7} {'r':>7} {'|diff|':>7} {'same':>7}")
     for nearest, scores in pruned.items():
@@ -93,11 +92,11 @@ def compare_by_words(examples: list[datasets.Example], encoder: SentenceEncoder)
 
 
 def main() -> int:
-    """Print a line for each number of nearest sentences."""
+    """Print one line per number of nearest sentences."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--model", help="an NLI model's folder, or its name on the hub (default: the stand-in)")
-    parser.add_argument("--documents", type=int, default=5)
+    parser.add_argument("--data", type=Path, required=True, help="a dataset with a validation split")
+    parser.add_argument("--model", help="folder or hub name of an NLI model (default: the stand-in)")
+    parser.add_argument("--documents", type=int, default=5, help="documents to score (default: %(default)s)")
     options = parser.parse_args()
     examples = spread(options.data, options.documents)
     encoder = SentenceEncoder.load(minilm_folder())
@@ -109,7 +108,7 @@ def main() -> int:
     print(
         f"{len(examples)} documents, {pairs(examples, None):,} pairs, {exact_seconds:.1f} s with all document sentences"
     )
-    print(f"(times include Conv, which is always asked about the first {CONV_PREMISES} x {CONV_HYPOTHESES} pairs)")
+    print(f"(times include Conv, which always uses the first {CONV_PREMISES} x {CONV_HYPOTHESES} pairs)")
     print(f"{'':>8} {'of summaries':>15} {'of sentences':>15}")
     print(f"{'nearest':>8} {'r':>7} {'|diff|':>7} {'r':>7} {'|diff|':>7} {'pairs':>7} {'faster':>8}")
     for nearest in NEAREST:
@@ -119,7 +118,7 @@ def main() -> int:
         share = pairs(examples, nearest) / max(pairs(examples, None), 1)
         print(f"{nearest:>8} {of_summaries} {of_sentences} {share:7.1%} {exact_seconds / seconds:7.2f}x", flush=True)
     if metric.cut or metric.cut_summary:
-        print(f"{metric.cut} document and {metric.cut_summary} summary sentences were cut", file=sys.stderr)
+        print(f"{metric.cut} document and {metric.cut_summary} summary sentences were truncated", file=sys.stderr)
     return 0
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the library is imported: nothing here may ask the network
 
@@ -27,10 +28,15 @@ from transformers import (
 )
 
 from awesum import Summarizer
+from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
 from awesum.analysis.salience.text import CURRENT, NEXT, PREVIOUS
 from awesum.document import Document
-from awesum.models.causal import ChatModel, Prompt
+from awesum.engine.causal import CausalEngine
+from awesum.models.causal import ChatModel
+from awesum.models.prompt import Answer, Prompt
+from awesum.systems.chat import Chat
 
 settings.register_profile(
     "awesum",
@@ -191,37 +197,62 @@ def tiny_encoder() -> SentenceEncoder:
 
 
 @pytest.fixture
-def summarizer(tiny_folder: Path, tiny_encoder: SentenceEncoder, tiny_chat: ChatModel) -> Summarizer:
+def analyst(tiny_encoder: SentenceEncoder) -> Analyst:
+    """The tiny encoder, with an extractor that fits any."""
+    return Analyst(tiny_encoder, Centrality())
+
+
+@pytest.fixture
+def summarizer(analyst: Analyst, tiny_chat: ChatModel) -> Summarizer:
     """Ready to use, with the tiny models."""
-    return Summarizer(str(tiny_folder), encoder=tiny_encoder, chat=tiny_chat)
+    return Summarizer(system=Chat(writer=tiny_chat, analyst=analyst))
 
 
-class Calls(list):
-    """The prompts of each call of `ChatModel.write`, in order."""
+class Calls(list[Prompt]):
+    """The prompts that were read, in order, and how many rows there were at each step."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.side_by_side: list[int] = []
-
-    @property
-    def batches(self) -> list[int]:
-        return [len(prompts) for prompts in self]
+        self.rows: list[int] = []
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """Records what is asked of every chat model while the test runs."""
+    """Records what every causal engine reads and writes while the test runs."""
     recorded = Calls()
-    write = ChatModel.write
+    read, step = ChatModel.read, CausalEngine._write_a_step
 
-    def recording(self: ChatModel, prompts: Iterable[Prompt], side_by_side: int = 8) -> Iterator[str]:
-        prompts = list(prompts)
-        recorded.append(prompts)
-        recorded.side_by_side.append(side_by_side)
-        return write(self, prompts, side_by_side)
+    def reading(self: ChatModel, prompt: Prompt, *args: Any) -> Any:
+        recorded.append(prompt)
+        return read(self, prompt, *args)
 
-    monkeypatch.setattr(ChatModel, "write", recording)
+    def stepping(self: CausalEngine) -> None:
+        recorded.rows.append(len(self._rows))
+        step(self)
+
+    monkeypatch.setattr(ChatModel, "read", reading)
+    monkeypatch.setattr(CausalEngine, "_write_a_step", stepping)
     return recorded
+
+
+Answering = Callable[[Callable[[Prompt], str]], None]
+
+
+@pytest.fixture
+def answer_with(monkeypatch: pytest.MonkeyPatch) -> Answering:
+    """Lets a function answer prompts in the place of every causal model."""
+
+    def install(write: Callable[[Prompt], str]) -> None:
+        def advance(self: CausalEngine) -> list[Any]:
+            news: list[Any] = []
+            if following := self._next_prompt(news):
+                session, prompt = following
+                news += self._accept(session, prompt.number, Answer(write(prompt)))
+            return news
+
+        monkeypatch.setattr(CausalEngine, "_advance", advance)
+
+    return install
 
 
 @pytest.fixture(scope="session")

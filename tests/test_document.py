@@ -21,7 +21,7 @@ PAGED = Document("x" * 100, page_starts=(0, 30, 60))
         (30, 30, [2]),
     ],
 )
-def test_pages_are_those_that_the_characters_stand_on(start: int, end: int, pages: list[int]) -> None:
+def test_pages_are_those_that_contain_the_characters(start: int, end: int, pages: list[int]) -> None:
     assert PAGED.pages(start, end) == pages
 
 
@@ -29,11 +29,11 @@ def test_document_without_pages_has_none() -> None:
     assert Document("text").pages(0, 4) == []
 
 
-def test_text_before_the_first_page_counts_to_it() -> None:
+def test_text_before_the_first_page_belongs_to_it() -> None:
     assert Document("x" * 20, page_starts=(5, 10)).pages(0, 8) == [1]
 
 
-def test_page_without_text_is_not_the_page_of_anything() -> None:
+def test_page_without_text_contains_nothing() -> None:
     document = Document("x" * 20, page_starts=(0, 10, 10))
     assert document.pages(0, 10) == [1]
     assert document.pages(10, 20) == [3]

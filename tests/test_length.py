@@ -23,19 +23,19 @@ from awesum.length import Length, count_words
         ("100%", Length(100, "%")),
     ],
 )
-def test_length_is_read_as_it_is_said(text: str, length: Length) -> None:
+def test_length_is_parsed(text: str, length: Length) -> None:
     assert Length.parse(text) == length
 
 
 @pytest.mark.parametrize("text", ["0", "0w", "0%", "0s", "9999%", "100.1%", "abc", "", "w", "-5w", "5x", "1.5s", "5%w"])
-def test_length_that_makes_no_sense_is_refused_in_one_line_with_an_example(text: str) -> None:
+def test_invalid_length_is_refused_in_one_line_with_an_example(text: str) -> None:
     with pytest.raises(AwesumError, match="for example") as error:
         Length.parse(text)
     assert "\n" not in str(error.value)
 
 
 @given(st.integers(1, 10_000), st.sampled_from("ws"))
-def test_length_says_itself(value: int, unit: str) -> None:
+def test_length_prints_as_it_was_written(value: int, unit: str) -> None:
     assert str(Length.parse(f"{value}{unit}")) == f"{value}{unit}"
     assert str(Length.parse("auto")) == "auto"
 
@@ -43,7 +43,7 @@ def test_length_says_itself(value: int, unit: str) -> None:
 @pytest.mark.parametrize(
     ("length", "amount"), [("200w", 200), ("12s", 12), ("5%", 50), ("100%", 1000), ("0.01%", 1), ("auto", 125)]
 )
-def test_amount_is_what_was_asked_for_or_a_share_or_the_usual(length: str, amount: float) -> None:
+def test_amount_is_absolute_or_a_share_or_the_usual_length(length: str, amount: float) -> None:
     assert Length.parse(length).amount(1000, usual=lambda words: words / 8) == amount
 
 
@@ -64,7 +64,7 @@ def test_only_sentences_are_counted_in_sentences() -> None:
         ("قررت اللجنة تأجيل", 3),
     ],
 )
-def test_words_stand_between_white_space_and_cjk_counts_by_the_character(text: str, words: int) -> None:
+def test_words_are_separated_by_white_space_and_cjk_counts_by_character(text: str, words: int) -> None:
     assert count_words(text) == words
 
 

@@ -94,7 +94,7 @@ def test_salient_text_is_of_other_segments_and_within_its_size(prepare: Prepare)
 
 
 def test_points_are_a_segment_s_own_salient_sentences(prepare: Prepare) -> None:
-    preparation = prepare(salient="points")
+    preparation = prepare(salient="rewrite")
     text = topical_text(120)
     divided = preparation.divide(text, words=60)
     assert divided.chosen
@@ -116,14 +116,14 @@ def test_points_are_a_segment_s_own_salient_sentences(prepare: Prepare) -> None:
 
 
 def test_more_words_of_a_summary_are_more_points(prepare: Prepare) -> None:
-    preparation = prepare(salient="points")
+    preparation = prepare(salient="rewrite")
     counts = [len(preparation.divide(topical_text(120), words=words).chosen) for words in (20, 80, 200)]
     assert counts == sorted(set(counts))
     assert len(preparation.divide(topical_text(120)).chosen) > 1  # without a length, what the calibration says
 
 
 def test_segment_without_points_has_no_target(prepare: Prepare) -> None:
-    preparation = prepare(salient="points")
+    preparation = prepare(salient="rewrite")
     text = topical_text(120)
     whole = preparation.divide(text)
     summary = " ".join(sentence_of(whole, segment.last - 1).strip() for segment in whole.segments)
@@ -170,7 +170,7 @@ def test_key_says_all_that_inputs_depend_on(prepare: Prepare) -> None:
             {},
             {"window": 640},
             {"salient": "text"},
-            {"salient": "points"},
+            {"salient": "rewrite"},
             {"salient_size": 9},
             {"max_tokens": 100},
         )

@@ -317,9 +317,9 @@ def test_memory_does_not_grow_with_the_document(variant: dict[str, Any], togethe
 
             train(model, [alike(segments)], backward, trunk_batch=together)
             model.zero_grad()
-            assert len(kept) == 0  # nothing is left behind
+            assert len(kept) == 0  # nothing is left
     assert len(held[12]) == 12
-    # The second step is the first that has something to update, and the last has nothing behind it, so that its group
+    # The second step is the first that has something to update, and the last has nothing after it, so that its group
     # is another; those between are alike, pair by pair.
     short, long = held[6], held[12]
     for at in range(2, 12 - together):
@@ -441,10 +441,10 @@ def test_what_was_written_is_read_in_the_next_segment(variant: dict[str, Any]) -
     """A decoder whose memory stays as it began writes the same first part, and then something else."""
     model = writer(**variant)
     text = document(4, 9)
-    told = parts_of(generate(model, [text], **WRITING), 1)[0]
-    untold = parts_of(generate(_deaf(model), [text], **WRITING), 1)[0]
-    assert untold[0] == told[0]
-    assert untold[1:] != told[1:]
+    with_it = parts_of(generate(model, [text], **WRITING), 1)[0]
+    without = parts_of(generate(_deaf(model), [text], **WRITING), 1)[0]
+    assert without[0] == with_it[0]
+    assert without[1:] != with_it[1:]
 
 
 def _deaf(model: AwesomeBart) -> AwesomeBart:
@@ -456,7 +456,7 @@ def _deaf(model: AwesomeBart) -> AwesomeBart:
 
 @pytest.mark.parametrize("variant", [KINDS[1], KINDS[2]], ids=named)
 def test_what_is_remembered_of_parts_of_other_lengths_is_what_each_leaves_alone(variant: dict[str, Any]) -> None:
-    """Nothing of what the library puts behind a part that has ended before the others: not even one token shows."""
+    """No padding that the library adds to a part that ended before the others: not even one token shows."""
     model = writer(**variant)
     batch = documents()
     alone = [_remembered(model, [text]) for text in batch]

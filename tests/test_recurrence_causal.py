@@ -175,30 +175,30 @@ def test_label_smoothing_is_torch_s(smoothing: float) -> None:
     assert abs(float(loss - learn(model, batch)[0])) > 1e-3
 
 
-def test_losses_are_told_segment_by_segment() -> None:
+def test_losses_are_reported_segment_by_segment() -> None:
     model = adapted(pretrained(), trained=True)
     batch = documents(empty=(0,))
-    told: dict[tuple[str, int], tuple[float, int]] = {}
+    reported: dict[tuple[str, int], tuple[float, int]] = {}
 
     def note(each: DocumentInputs, number: int, loss: float, tokens: int) -> None:
-        assert (each.name, number) not in told
-        told[each.name, number] = (loss, tokens)
+        assert (each.name, number) not in reported
+        reported[each.name, number] = (loss, tokens)
 
-    loss, _ = learn(model, batch, told=note)
-    assert told.keys() == {(each.name, number) for each in batch for number in range(len(each.segments))}
+    loss, _ = learn(model, batch, on_segment=note)
+    assert reported.keys() == {(each.name, number) for each in batch for number in range(len(each.segments))}
     means = []
     for each in batch:
-        of = [told[each.name, number] for number in range(len(each.segments))]
+        of = [reported[each.name, number] for number in range(len(each.segments))]
         assert [tokens for _, tokens in of] == [len(target) for target in each.targets]
         means.append(sum(loss for loss, _ in of) / sum(tokens for _, tokens in of))
     assert float(loss) == pytest.approx(sum(means) / 4, rel=1e-5)
-    # Those that carry no loss are told as well.
-    again = dict(told)
-    told.clear()
-    learn(model, batch, told=note, empty_targets=False)
-    assert told.keys() == again.keys()
+    # Those that carry no loss are reported as well.
+    again = dict(reported)
+    reported.clear()
+    learn(model, batch, on_segment=note, empty_targets=False)
+    assert reported.keys() == again.keys()
     for place, (loss, tokens) in again.items():
-        assert told[place] == (pytest.approx(loss, rel=1e-4), tokens)
+        assert reported[place] == (pytest.approx(loss, rel=1e-4), tokens)
 
 
 def test_measuring_learns_nothing_and_gives_the_same_loss() -> None:
@@ -301,7 +301,7 @@ def test_memory_does_not_grow_with_the_document(memory: str) -> None:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed.tensor):
         train(model, [alike], backward, read=partial(read_now, model))
-        assert count() == 0  # nothing is left behind
+        assert count() == 0  # nothing is left
         assert len(set(held[2:])) == 1
         losses: list[torch.Tensor] = []
         kept: list[int] = []
@@ -345,7 +345,7 @@ def solved(memory: str, steps: int) -> int:
         def note(each: DocumentInputs, number: int, loss: float, _: int, right: list[bool] = right) -> None:
             right += [loss < 0.69] if number else []
 
-        train(model, riddles(), lambda loss: loss.backward(), read=read, told=note)
+        train(model, riddles(), lambda loss: loss.backward(), read=read, on_segment=note)
         optimizer.step()
         best = max(best, sum(right))
         if best == len(KEYS):

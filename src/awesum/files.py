@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+LONGEST_NAME = 255
+"""Bytes of a file name, on every common file system."""
+
 
 def sha256(path: Path) -> str:
     """The hash of a file's content, without reading the whole file into memory."""
@@ -34,7 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
     to is replaced. An existing file keeps its permissions.
     """
     path = Path(os.path.realpath(path))
-    aside = path.with_name(f".{path.name[-200:]}.{os.getpid()}")
+    aside = sibling(path, f".{os.getpid()}", prefix=".")
     try:
         yield aside
         with suppress(FileNotFoundError):
@@ -42,6 +45,21 @@ def replacing(path: Path) -> Iterator[Path]:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def sibling(path: Path, suffix: str, prefix: str = "") -> Path:
+    """A path beside `path` whose name is that one's with something added, shortened if no file may have such a name."""
+    name = f"{prefix}{path.name}{suffix}"
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
+        start = os.fsencode(path.stem)[:150].decode("utf-8", "ignore")
+        name = f"{prefix}{start}-{digest}{suffix}"
+    return path.with_name(name)
+
+
+def shown(path: str) -> str:
+    """A path as it can be printed and stored: a file name need not be valid UTF-8."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def write(path: Path, content: str | bytes | Iterable[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""How much memory the process takes, how much a run would need, and how many prompts fit side by side."""
+"""RAM: the peak of this process, the estimate for a run, and how many prompts fit in a batch."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _UNITS = {"B": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000, "T": 1_000_000
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE)
 
 RUNTIME = 480_000_000
-"""Bytes of Python with torch and the readers loaded, before any weights; measured as peak resident memory."""
+"""Bytes taken by Python with torch and the readers loaded, before any weights; measured as peak resident memory."""
 READING = 150_000_000
-"""Bytes that reading one prompt takes for a moment, beside what is remembered of it; measured with SmolLM2."""
+"""Bytes that prefilling one prompt takes temporarily, on top of its cache; measured with SmolLM2."""
 
 
 def parse_size(text: str) -> int:
     """Bytes from `2GB`, `800M`, `1.5 GiB`."""
     match = _SIZE.fullmatch(text)
     if not match:
-        raise AwesumError(f"cannot read the memory size {text!r}: say for example 2GB or 800MB")
+        raise AwesumError(f"cannot read the memory size {text!r}: write for example 2GB or 800MB")
     unit = match[2].upper() or "B"
     return int(float(match[1]) * (1024 ** "BKMGT".index(unit) if match[3] else _UNITS[unit]))
 
@@ -32,7 +32,7 @@ def format_size(size: int) -> str:
 
 
 def peak_memory() -> int:
-    """The most resident memory that this process has ever had, in bytes."""
+    """The peak resident memory of this process, in bytes."""
     if sys.platform == "win32":
         import psutil
 
@@ -45,13 +45,13 @@ def peak_memory() -> int:
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a run takes: a fixed part, and a part for each prompt that is written to side by side."""
+    """The RAM a run needs, in bytes: a fixed part, plus a part for each prompt in the batch."""
 
     fixed: int
     per_prompt: int
 
     def prompts(self, limit: int | None, most: int) -> int:
-        """How many prompts fit under `limit` bytes, at most `most`; not even one is the user's error."""
+        """The number of prompts that fit in `limit` bytes, at most `most`. Raises if not even one does."""
         if limit is None:
             return most
         if limit < self.fixed + self.per_prompt:
@@ -60,3 +60,8 @@ class Footprint:
                 f"{format_size(self.fixed + self.per_prompt)}; raise the limit or use --style extract"
             )
         return min(most, (limit - self.fixed) // self.per_prompt) if self.per_prompt else most
+
+
+def check_limit(max_memory: str | None, needed: int) -> None:
+    """Raise if a memory limit, as the user gives it, is below what is needed."""
+    Footprint(needed, 0).prompts(parse_size(max_memory) if max_memory else None, 1)

@@ -1,4 +1,4 @@
-"""The length of a summary: `200w` words, `12s` sentences, `5%` of the document or `auto`, and how it is counted."""
+"""The length of a summary (`200w` words, `12s` sentences, `5%` of the document, `auto`), and how words are counted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from awesum.errors import AwesumError
 
-# Scripts written without spaces count by the character, as word processors do.
+# Scripts written without spaces are counted by character, as word processors do.
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+"
 )
@@ -17,35 +17,35 @@ _LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(w|words?|s|sentences?|%|)\s*", re.I
 
 
 def count_words(text: str) -> int:
-    """Words between white space; in Chinese, Japanese and Korean, characters."""
+    """Count words separated by white space; in Chinese, Japanese and Korean, count characters."""
     return sum(1 for _ in _WORD.finditer(text))
 
 
 @dataclass(frozen=True)
 class Length:
-    """How long the summary shall be, as the user said it."""
+    """The requested length of a summary, in the user's unit."""
 
     value: float
     unit: Literal["w", "s", "%", "auto"]
-    """With `auto`, what summaries of such documents have; the value then means nothing."""
+    """`auto` is the usual length for a document of this size; `value` is then ignored."""
 
     @classmethod
     def parse(cls, text: str) -> Length:
-        """Read `200w`, `12s`, `5%`, `auto`, or a bare number, which means words."""
+        """Parse `200w`, `12s`, `5%`, `auto`, or a bare number of words."""
         if text.strip().lower() == "auto":
             return cls(0.0, "auto")
         match = _LENGTH.fullmatch(text)
         if not match:
             raise AwesumError(
-                f"cannot read the length {text!r}: say for example 200w (words), 12s (sentences), 5% or auto"
+                f"cannot read the length {text!r}: write for example 200w (words), 12s (sentences), 5% or auto"
             )
         value, unit = float(match[1]), (match[2] or "w")[0].lower()
         if value <= 0:
-            raise AwesumError(f"a length of {text!r} leaves nothing to write: say for example 200w, 12s or 5%")
+            raise AwesumError(f"a length of {text!r} leaves nothing to write: give for example 200w, 12s or 5%")
         if unit == "%" and value > 100:
-            raise AwesumError(f"{text!r} is longer than the document itself: say at most 100%, for example 5%")
+            raise AwesumError(f"{text!r} is longer than the document itself: give at most 100%, for example 5%")
         if unit == "s" and value != int(value):
-            raise AwesumError(f"cannot write {value} sentences: say a whole number, for example 12s")
+            raise AwesumError(f"cannot write {value} sentences: give a whole number, for example 12s")
         return cls(value, "w" if unit == "w" else "s" if unit == "s" else "%")
 
     def __str__(self) -> str:
@@ -53,11 +53,11 @@ class Length:
 
     @property
     def in_sentences(self) -> bool:
-        """Whether the length is counted in sentences; otherwise in words."""
+        """Whether the length is in sentences rather than words."""
         return self.unit == "s"
 
     def amount(self, document_words: int, usual: Callable[[int], float]) -> float:
-        """Words (or sentences) that a document of so many words shall get; `usual` are the words of `auto`."""
+        """The target in words (or sentences) for a document of `document_words`; `usual` gives the words of `auto`."""
         if self.unit == "auto":
             return max(1.0, usual(document_words))
         return max(1.0, document_words * self.value / 100) if self.unit == "%" else self.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +11,13 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from awesum import compat
 from awesum.errors import AwesumError
+from awesum.files import sha256
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PretrainedConfig, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 # The library changes its own classes while it loads a model (weights are tied later, and not initialized): a model that
 # is loaded in another thread at that moment would come out without its tied weights.
@@ -28,8 +31,10 @@ def choose_device() -> tuple[torch.device, torch.dtype, str]:
 
     if torch.cuda.is_available():
         dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-        return torch.device("cuda"), dtype, "a CUDA device is there"
-    if torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported():
+        return torch.device("cuda"), dtype, "there is a CUDA device"
+    if torch.backends.mps.is_available():
+        return torch.device("mps"), torch.float16, "there is an Apple GPU"
+    if compat.has_fast_bfloat16():
         return torch.device("cpu"), torch.bfloat16, "no GPU; the processor multiplies bfloat16 in hardware"
     return (
         torch.device("cpu"),
@@ -58,6 +63,56 @@ def loading(
         raise AwesumError(
             f"cannot load the model {name!r} ({reasons[0].rstrip('.:')}): give {kind}, or a model's name on the hub"
         ) from error
+
+
+def fingerprint(name: str, folder: Path | None = None) -> str:
+    """Changes whenever a model's files would: its configuration, tokenizer and weights.
+
+    A model on the hub that was never fetched has only its name.
+    """
+    source = folder or Path(name)
+    if not source.is_dir():
+        source = _snapshot(name) or source
+        if not source.is_dir():
+            return name
+    digest = hashlib.sha256()
+    for path in sorted(source.iterdir()):
+        if path.suffix in (".json", ".safetensors", ".model", ".txt", ".jinja") and path.is_file():
+            digest.update(f"{path.name} {_file_hash(path.resolve())}\n".encode())
+    return digest.hexdigest()
+
+
+def _snapshot(name: str) -> Path | None:
+    """The folder of a model that was fetched from the hub before."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, local_files_only=True))
+    except Exception:  # not there, or not a name on the hub: either way there is nothing to look at
+        return None
+
+
+_FILE_HASHES: dict[tuple[Path, int, int], str] = {}
+
+
+def _file_hash(path: Path) -> str:
+    """The hash of a file, computed again only if its size or time has changed."""
+    state = path.stat()
+    key = path, state.st_size, state.st_mtime_ns
+    if key not in _FILE_HASHES:
+        _FILE_HASHES[key] = sha256(path)
+    return _FILE_HASHES[key]
+
+
+def weights_fingerprint(model: PreTrainedModel) -> str:
+    """Changes whenever the configuration or a weight of a model in memory does."""
+    import torch
+
+    digest = hashlib.sha256(model.config.to_json_string().encode())
+    for name, parameter in model.named_parameters():
+        digest.update(name.encode())
+        digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def load_tokenizer(name: str, folder: Path | None = None) -> PreTrainedTokenizerBase:
@@ -117,3 +172,10 @@ def _quiet() -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if had_bars:
             logging.enable_progress_bar()
+
+
+def hide_progress_bars() -> None:
+    """The library's bars for a second of loading; the progress of the work is ours to show."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()

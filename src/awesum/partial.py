@@ -1,7 +1,7 @@
-"""Parts kept on disk while a summary is being written, so that an interrupted run goes on where it stopped.
+"""Parts kept on disk while a summary is being written, so that an interrupted run can be resumed.
 
-One JSON line a part, beside the file that is to hold the summary, removed when that is written. A first line says which
-document and settings the parts belong to; those of another are never taken.
+One JSON line a part, beside the file that will hold the summary, removed once that is written. The first line says which
+document, settings and system the parts belong to; those of another are never used.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from awesum.settings import Settings
 from awesum.summary import Part, Quote, SummarySentence
 
 
-def fingerprint(document: Document, settings: Settings, model: str) -> str:
-    """The same for the same text, settings and model, and for nothing else."""
+def fingerprint(document: Document, settings: Settings, system: str) -> str:
+    """The same for the same text, settings and system (its fingerprint), and for nothing else."""
     from awesum import __version__
 
-    known = json.dumps([__version__, model, asdict(settings), document.path], sort_keys=True)
+    known = json.dumps([__version__, system, asdict(settings), document.path], sort_keys=True)
     return hashlib.sha256(known.encode() + document.text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -29,11 +29,11 @@ class PartialSummary:
     """The parts that are done, on disk. Nothing is written before there is a part to keep."""
 
     def __init__(self, target: Path, key: str) -> None:
-        self.path = target.with_name(target.name + ".partial.jsonl")
+        self.path = files.sibling(target, ".partial.jsonl")
         self.key = key
 
     def parts(self) -> list[Part]:
-        """What an earlier run over the same document left; a line that it did not finish writing is passed over."""
+        """The parts that an interrupted run over the same document left; an unfinished last line is skipped."""
         try:
             first, *lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
             if json.loads(first) != {"key": self.key}:
@@ -49,7 +49,7 @@ class PartialSummary:
         return parts
 
     def start(self, parts: list[Part]) -> None:
-        """Begin the file anew with the parts that are taken over."""
+        """Start the file anew with the resumed parts."""
         if parts:
             files.write(self.path, "\n".join([json.dumps({"key": self.key}), *map(_line, parts)]) + "\n")
         else:
@@ -64,7 +64,7 @@ class PartialSummary:
             file.write(_line(part) + "\n")
 
     def remove(self) -> None:
-        """The summary is written: nothing is left to go on with."""
+        """The summary is written: there is nothing to resume."""
         self.path.unlink(missing_ok=True)
 
 

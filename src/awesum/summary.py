@@ -1,4 +1,4 @@
-"""The result: a summary whose every sentence can be checked against the source, with the figures of the run."""
+"""The result of a run: a summary in which every sentence points to its source, and the figures of the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from awesum.footprint import format_size
 
 @dataclass(frozen=True)
 class Quote:
-    """A stretch of the source, with its text."""
+    """A span of the source and its text."""
 
     start: int
     end: int
@@ -21,17 +21,17 @@ class Quote:
 
 @dataclass(frozen=True)
 class SummarySentence:
-    """One sentence of the summary and the sentence of its segment that is nearest to it in meaning."""
+    """One sentence of the summary, and the sentence of its segment that is closest in meaning."""
 
     text: str
     source: Quote
     similarity: float
-    """Cosine of the two, from -1 to 1: how well the source bears the sentence out."""
+    """Cosine similarity of the two, from -1 to 1: how well the source supports the sentence."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What the summary says about one segment."""
+    """The summary of one segment."""
 
     text: str
     segment: int
@@ -39,13 +39,13 @@ class Part:
     end: int
     pages: list[int]
     salient: list[Quote]
-    """The sentences of the segment that were chosen for the summary."""
+    """The selected sentences of the segment."""
     sentences: list[SummarySentence]
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What the run took."""
+    """The cost of a run."""
 
     tokens_read: int
     seconds: float
@@ -54,7 +54,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Summary:
-    """The parts in document order, the document, and the figures. Prints as the summary."""
+    """A summary: its parts in document order, the document, and the figures. `str()` gives the text."""
 
     parts: list[Part]
     document: Document
@@ -63,13 +63,13 @@ class Summary:
     figures: Figures
     settings: dict[str, Any]
     notes: list[str] = field(default_factory=list)
-    """Whatever was not read, cut, skipped or replaced, in words."""
+    """Everything cut, skipped, replaced or not read, in words."""
     complete: bool = True
-    """False where the run was interrupted."""
+    """False if the run was interrupted."""
 
     @property
     def text(self) -> str:
-        """The summary as plain text, a paragraph a part."""
+        """The summary as plain text, one paragraph per part."""
         return "\n\n".join(" ".join(part.text.split()) for part in self.parts)
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Summary:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable form of `--json`."""
+        """The stable format of `--json`."""
         return {
             "summary": self.text,
             "complete": self.complete,

@@ -1,7 +1,7 @@
-"""The same work on many things, in several processes: results come in order, and few of them wait at a time.
+"""An ordered parallel map over processes, with a bounded number of results in flight.
 
-Each process has a pipe of its own and one thing to do, so that any of them may end at any moment without another one
-waiting for it. They end with the generator; if this process is killed, they end when they have done what they are at.
+Each worker process has its own pipe and holds one item at a time, so a worker that dies never blocks another. Workers
+end with the generator; if this process is killed, each ends after its current item.
 """
 
 from __future__ import annotations
@@ -21,70 +21,71 @@ from typing import Any, TypeVar
 from awesum.errors import AwesumError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""What the libraries for arithmetic are told by, and only when they are loaded."""
+"""Environment variables that set the threads of the numeric libraries; these read them once, when imported."""
 AHEAD = 4
-"""How many results for each process may wait for an earlier one."""
+"""Results per process that may be held back while an earlier one is still missing."""
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores available to this process."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def work(
-    load: Callable[[], Callable[[Thing], Result]], things: Iterable[Thing], processes: int
+    load: Callable[[], Callable[[Item], Result]], items: Iterable[Item], processes: int
 ) -> Generator[Result, None, None]:
-    """What the function that `load` gives makes of each thing. Close the generator to end before the last.
+    """Apply the function that `load` returns to each item, in order. Close the generator to stop early.
 
-    With one process, it is this one. Nothing is loaded or started before there is a first thing.
+    `load` is called once per process. With `processes=1` everything runs in this process. Nothing is loaded or
+    started until there is a first item.
     """
-    things = iter(things)
-    first = list(islice(things, processes))
+    items = iter(items)
+    first = list(islice(items, processes))
     if not first:
         return
-    things = chain(first, things)
+    items = chain(first, items)
     if processes == 1:
-        yield from map(load(), things)
+        yield from map(load(), items)
     else:
-        yield from _in_processes(load, things, len(first))
+        yield from _in_processes(load, items, len(first))
 
 
 def _in_processes(
-    load: Callable[[], Callable[[Thing], Result]], things: Iterator[Thing], processes: int
+    load: Callable[[], Callable[[Item], Result]], items: Iterator[Item], processes: int
 ) -> Iterator[Result]:
     idle: list[Connection] = []
-    busy: dict[Connection, int] = {}  # which thing each is at
+    busy: dict[Connection, int] = {}  # worker -> index of its item
     started: list[BaseProcess] = []
-    waiting: dict[int, Result] = {}
-    sent = given = 0
+    waiting: dict[int, Result] = {}  # index -> result, until all earlier ones have been yielded
+    sent = yielded = 0
     try:
         for _ in range(processes):
             connection, process = _start(load)
             idle.append(connection)
             started.append(process)
         while True:
-            while idle and sent - given < AHEAD * processes:
+            while idle and sent - yielded < AHEAD * processes:
                 try:
-                    thing = next(things)
+                    item = next(items)
                 except StopIteration:
                     break
                 busy[idle[-1]] = sent
-                _send(idle.pop(), thing)
+                _send(idle.pop(), item)
                 sent += 1
-            if given == sent:
+            if yielded == sent:
                 return
             ready = wait(list(busy))
             for connection in [one for one in busy if one in ready]:
                 waiting[busy.pop(connection)] = _receive(connection)
                 idle.append(connection)
-            while given in waiting:
-                given += 1
-                yield waiting.pop(given - 1)
+            while yielded in waiting:
+                yielded += 1
+                yield waiting.pop(yielded - 1)
     finally:
         for process in started:
             process.terminate()
@@ -98,15 +99,18 @@ def _start(load: Callable[[], Callable[[Any], Any]]) -> tuple[Connection, BasePr
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, load), daemon=True)
-    with _interrupts_held(), _one_thread():
+    with _interrupts_blocked(), _one_thread():
         process.start()
-    theirs.close()  # so that nothing is left to read from when the process ends
+    theirs.close()  # only the worker holds this end: its death then closes the pipe
     return ours, process
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C goes to every process of a terminal. One that was started meanwhile never hears it, this one later."""
+def _interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT: a worker started in here inherits the block and survives Ctrl-C; this process gets it afterwards.
+
+    Without it, Ctrl-C would reach a worker before the worker ignores the signal.
+    """
     if sys.platform == "win32":
         yield
         return
@@ -119,7 +123,7 @@ def _interrupts_held() -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Libraries that are loaded in what is started meanwhile take one core: there is a process for each already."""
+    """Make workers started in here use one thread each: there is already one process per core."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
@@ -133,45 +137,45 @@ def _one_thread() -> Iterator[None]:
 
 
 def _serve(connection: Connection, load: Callable[[], Callable[[Any], Any]]) -> None:
-    """What each process does: take a thing, give back what becomes of it, until there is no one to take from."""
+    """The loop of a worker: receive an item, send its result, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is a process for each core already
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is already one process per core
     function = None
     with connection, suppress(EOFError, OSError):
         while True:
-            thing = connection.recv()
+            item = connection.recv()
             try:
                 if function is None:
                     function = load()
-                    if torch := sys.modules.get("torch"):  # which nobody has to wait for who does not need it
+                    if torch := sys.modules.get("torch"):  # only if `load` imported it: importing torch takes seconds
                         torch.set_num_threads(1)
-                result = function(thing)
+                result = function(item)
             except Exception as error:
                 if not isinstance(error, AwesumError):
-                    error.add_note(traceback.format_exc())  # which would not come with it
+                    error.add_note(traceback.format_exc())  # pickling drops the traceback
                 result = error
             connection.send(result)
 
 
-def _send(connection: Connection, thing: object) -> None:
+def _send(connection: Connection, item: object) -> None:
     try:
-        connection.send(thing)
+        connection.send(item)
     except OSError as error:
-        raise _ended() from error
+        raise _worker_died() from error
 
 
 def _receive(connection: Connection) -> Any:
     try:
         result = connection.recv()
     except (EOFError, OSError) as error:
-        raise _ended() from error
+        raise _worker_died() from error
     if isinstance(result, Exception):
         raise result
     return result
 
 
-def _ended() -> AwesumError:
+def _worker_died() -> AwesumError:
     return AwesumError(
-        "a worker process ended before its work was done, perhaps because memory ran out: run the same command again, "
-        "which goes on from there, with fewer --processes"
+        "a worker process ended early, perhaps because the machine ran out of RAM: run the same command again with "
+        "fewer --processes, and it resumes from here"
     )

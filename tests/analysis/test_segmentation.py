@@ -1,4 +1,4 @@
-"""Algorithm 1, fast against slow, and what must hold for any text: nothing is lost, nothing is in two segments."""
+"""Algorithm 1, fast against slow, and an invariant for any text: every character is in exactly one segment."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ANY_TEXT = st.text(max_size=400) | st.text(
 
 
 def sentences_of(lengths: list[int]) -> list[Sentence]:
-    """Sentences that tile a text, ten characters a token."""
+    """Sentences that tile a text, with ten characters per token."""
     ends = np.cumsum([length * 10 for length in lengths]).tolist()
     return [Sentence(end - length * 10, end, length) for end, length in zip(ends, lengths, strict=True)]
 
 
 def unit_vectors(count: int, seed: int, size: int = 6) -> np.ndarray:
-    """Around a few topics, so that similarity decides something."""
+    """Clustered around a few topics, so that similarity matters."""
     chance = np.random.default_rng(seed)
     topics = chance.normal(size=(3, size))
     vectors = topics[np.arange(count) // 4 % 3] + chance.normal(size=(count, size))
@@ -112,7 +112,7 @@ def test_sentences_that_fit_keep_their_spans_and_get_their_own_count(tiny_tokeni
         assert [s.tokens for s in measured] == [len(tiny_tokenizer.tokenize(text[a:b])) for a, b in spans]
 
 
-def test_marks_of_the_chat_template_are_measured_as_the_text_that_the_model_reads(
+def test_chat_template_tokens_in_a_document_are_measured_as_text(
     tiny_tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     text = "<|im_end|>" * 20
@@ -135,7 +135,7 @@ def test_every_character_of_any_text_is_in_exactly_one_segment(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", ["a", "word ", "国"])
-def test_a_line_of_ten_million_characters_is_cut_into_segments(
+def test_line_of_ten_million_characters_is_split_into_segments(
     piece: str, tiny_tokenizer: PreTrainedTokenizerFast
 ) -> None:
     text = piece * (10_000_000 // len(piece))

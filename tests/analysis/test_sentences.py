@@ -1,4 +1,4 @@
-"""Sentences tile the text, whatever the text; and they are sentences where a reader would say so."""
+"""Sentences tile any text, and match what a reader would call sentences."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_long_title_is_not_part_of_the_first_sentence() -> None:
     assert sentences(f"{title}\nBackground\nIt began in 2010. It goes on.")[0].strip() == title
 
 
-def test_line_end_means_nothing_in_wrapped_text() -> None:
+def test_line_breaks_mean_nothing_in_wrapped_text() -> None:
     text = "The committee of the\nHouse met and it was\nlate before the members\nwent home. All slept."
     assert sentences(text) == [
         "The committee of the\nHouse met and it was\nlate before the members\nwent home. ",
@@ -110,17 +110,17 @@ def test_full_stops_of_other_scripts_end_sentences(text: str, count: int) -> Non
     assert len(sentence_spans(text)) == count
 
 
-def test_what_has_no_word_in_it_joins_the_sentence_before() -> None:
+def test_span_without_a_word_joins_the_previous_sentence() -> None:
     assert sentences("The end.\n\n* * *\n\nA new part.") == ["The end.\n\n* * *\n\n", "A new part."]
 
 
-def test_over_long_sentence_is_split_at_white_space() -> None:
+def test_overlong_sentence_is_split_at_white_space() -> None:
     parts = sentences("word " * 5_000)
     assert len(parts) > 1
     assert all(len(part) <= LONGEST and part.startswith("word") for part in parts)
 
 
-def test_windows_leave_no_mark_on_the_sentences() -> None:
+def test_windows_do_not_affect_the_sentences() -> None:
     text = "".join(f"Sentence number {n} was written by Dr. Who, cf. page {n}. " for n in range(6_000))
     assert len(text) > 5 * WINDOW
     assert len(sentence_spans(text)) == 6_000
@@ -135,16 +135,16 @@ def test_no_text_has_no_sentences_and_white_space_is_one() -> None:
     "piece", ["word ", "a", "a. ", "天气", "天。", "?!", ").", "\n", "\n ", "A\n\n", "a" + " " * 199]
 )
 def test_a_single_long_line_is_tiled(piece: str) -> None:
-    check_tiling(piece * (300_000 // len(piece)))  # what is quadratic in the length would not come back from here
+    check_tiling(piece * (300_000 // len(piece)))  # would never finish if quadratic in the length
 
 
 @pytest.mark.parametrize(
     "text", ["It ends.", "Does it? \n\n", "He said “so.”", "(As here.)", "可決した。", "क्या है।", "Wait…"]
 )
-def test_sentence_ends_with_a_stop_and_what_closes_behind_it(text: str) -> None:
+def test_sentence_ends_with_a_stop_and_closing_marks(text: str) -> None:
     assert ends_sentence(text)
 
 
 @pytest.mark.parametrize("text", ["Background\n", "Table 1: cost", "3.5", "", " ", "It goes on,"])
-def test_heading_does_not_end_as_a_sentence(text: str) -> None:
+def test_heading_does_not_end_like_a_sentence(text: str) -> None:
     assert not ends_sentence(text)

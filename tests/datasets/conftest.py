@@ -1,4 +1,4 @@
-"""A cache of its own for every test, and a hub that is a folder."""
+"""A separate cache for every test, and a local folder in place of the hub."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from awesum.datasets import PUBLIC, hub
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)  # where no folder has the name of a public dataset
+    monkeypatch.chdir(tmp_path)  # so that no folder has the name of a public dataset
     return tmp_path / "cache"
 
 
@@ -24,7 +24,7 @@ Publish = Callable[..., Path]
 
 @pytest.fixture
 def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
-    """Writes the rows of a split as the hub's repository has them; the library then reads that folder instead."""
+    """Writes the rows of a split like a hub repository; the library then reads that folder instead."""
     pytest.importorskip("datasets")
 
     def write(name: str, rows: list[dict[str, Any]], file: str = "data/train-00000-of-00001.parquet") -> Path:
@@ -35,7 +35,7 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
         path = repository / file
         path.parent.mkdir(parents=True, exist_ok=True)
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-        # Of a folder there are no branches, and configurations only where a card names them.
+        # A folder has no branches, and configurations only if a dataset card lists them.
         changed = replace(PUBLIC[name], repository=str(repository), configuration=None, revision=None)
         monkeypatch.setitem(PUBLIC, name, changed)
         monkeypatch.setattr(hub, "_reach", lambda dataset: None)

@@ -1,4 +1,4 @@
-"""Rows to test with, and the forms in which they may come."""
+"""Rows for tests, and the file formats they may come in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def zstd(data: bytes) -> bytes:
 
 
 def long_zstd(data: bytes) -> bytes:
-    """With the window of `zstd --long=27`, streamed, so that the size of the content is not written down."""
+    """With the window of `zstd --long=27`, streamed, so that the content size is not recorded."""
     parameters = zstandard.ZstdCompressionParameters(window_log=27, write_content_size=False)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     return compressor.compress(data) + compressor.flush()

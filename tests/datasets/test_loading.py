@@ -1,4 +1,4 @@
-"""Datasets as files: read whole in any form that is offered, refused in one clear line otherwise."""
+"""Datasets as files: read completely in every supported format, otherwise refused in one clear line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.datasets.forms import DAMAGED, FORMS, ROWS, plain, refusal, written, 
 
 
 @pytest.mark.parametrize(("name", "form"), FORMS.values(), ids=FORMS)
-def test_split_is_read_in_every_form(name: str, form: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_split_is_read_in_every_format(name: str, form: Callable[[bytes], bytes], tmp_path: Path) -> None:
     folder = written(tmp_path / "data", name, form(plain(ROWS)))
     expected = [Example(row["id"], row["document"], row["summary"], None, (row["summary"],)) for row in ROWS]
     for examples in (load(folder, "train"), load(str(folder / name), "test")):
@@ -36,7 +36,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(documents=st.lists(TEXT.filter(str.strip), min_size=1, max_size=5), summary=TEXT, ascii_only=st.booleans())
-def test_any_text_comes_back_as_it_was(
+def test_any_text_round_trips(
     documents: list[str], summary: str, ascii_only: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     rows = [{"document": document, "summary": summary} for document in documents]
@@ -54,7 +54,7 @@ def test_lines_end_at_newlines_only(tmp_path: Path) -> None:
     assert [example.document for example in examples] == [row["document"] for row in rows]
 
 
-def test_blank_lines_windows_line_ends_and_a_missing_last_newline_are_no_trouble(tmp_path: Path) -> None:
+def test_blank_lines_windows_line_ends_and_a_missing_last_newline_are_accepted(tmp_path: Path) -> None:
     lines = [json.dumps(row).encode() for row in ROWS[:3]]
     data = b"\xef\xbb\xbf" + lines[0] + b"\r\n\r\n \n" + lines[1] + b"\n" + lines[2]
     examples = load(written(tmp_path / "data", "test.jsonl", data), "test")
@@ -95,7 +95,7 @@ def test_memory_does_not_grow_with_the_dataset(name: str, form: Callable[[bytes]
         ({"document": "d", "summary": "s", "query": None}, ("d", "s", None)),
     ],
 )
-def test_fields_go_by_the_names_of_the_hub_too(row: dict[str, Any], expected: tuple[str, str, str | None]) -> None:
+def test_field_names_of_the_hub_are_accepted(row: dict[str, Any], expected: tuple[str, str, str | None]) -> None:
     example = parse(json.dumps(row).encode(), "data.jsonl", 4)
     assert (example.document, example.summary, example.query) == expected
     assert example.id == "4"
@@ -119,7 +119,7 @@ DOCUMENT = b'{"document": "d", "summary": "s"'
         (b"<html>", ["not JSON", "column 1"]),
         (b'["d", "s"]', ["not a JSON object", '"document"']),
         (b'{"summary": "s", "body": "d"}', ["no 'document'", "'summary', 'body'", "'report'"]),
-        (b"{}", ["no 'document'", "nothing"]),
+        (b"{}", ["no 'document'", "no fields"]),
         (b'{"document": "d"}', ["no 'summary'", "'abstract'"]),
         (b'{"document": "d", "summary": null}', ["no 'summary'"]),
         (b'{"document": " \\n", "summary": "s"}', ["empty 'document'"]),
@@ -136,7 +136,7 @@ DOCUMENT = b'{"document": "d", "summary": "s"'
         (b'{"document": "a\\ud800b", "summary": "s"}', ["half a character", "'document'"]),
     ],
 )
-def test_wrong_line_is_refused_with_its_number(line: bytes, words: list[str], tmp_path: Path) -> None:
+def test_invalid_line_is_refused_with_its_number(line: bytes, words: list[str], tmp_path: Path) -> None:
     folder = written(tmp_path / "data", "train.jsonl", plain(ROWS[:2]) + b"\n" + line + b"\n" + plain(ROWS[2:]))
     examples = load(folder, "train")
     assert examples[1].id == "r1"
@@ -145,21 +145,21 @@ def test_wrong_line_is_refused_with_its_number(line: bytes, words: list[str], tm
     assert message.startswith(f"{folder / 'train.jsonl'}, line 4 ")
     for word in words:
         assert word in message
-    assert refusal(lambda: list(examples[2:])) == message  # a slice knows the lines too
+    assert refusal(lambda: list(examples[2:])) == message  # a slice keeps the line numbers
 
 
-def test_wrong_line_of_a_compressed_file_is_named_by_that_file(tmp_path: Path) -> None:
+def test_invalid_line_of_a_compressed_file_is_reported_under_that_file(tmp_path: Path) -> None:
     folder = written(tmp_path / "data", "train.jsonl.zst", zstd(plain(ROWS) + b"{\n"))
     assert str(folder / "train.jsonl.zst") + ", line 8 " in refusal(lambda: list(load(folder, "train")))
 
 
-def test_missing_folder_is_refused_with_what_to_give(tmp_path: Path) -> None:
+def test_missing_folder_is_refused_with_advice(tmp_path: Path) -> None:
     message = refusal(lambda: load(tmp_path / "nowhere", "train"))
     assert str(tmp_path / "nowhere") in message
     assert "validation.jsonl" in message
 
 
-def test_missing_split_is_refused_with_those_that_are_there(tmp_path: Path) -> None:
+def test_missing_split_is_refused_listing_the_existing_ones(tmp_path: Path) -> None:
     folder = written(tmp_path / "data", "train.jsonl.gz", b"")
     written(folder, "validation.jsonl", b"")
     assert refusal(lambda: load(folder, "test")).endswith("no split 'test': it has train, validation")
@@ -187,13 +187,13 @@ def test_damaged_file_is_refused_and_leaves_nothing_in_the_cache(
     assert list((cache / "datasets").iterdir()) == []
 
 
-def test_plain_file_is_taken_before_a_compressed_one(tmp_path: Path) -> None:
+def test_plain_file_takes_precedence_over_a_compressed_one(tmp_path: Path) -> None:
     folder = written(tmp_path / "data", "train.jsonl.zst", zstd(plain(ROWS)))
     written(folder, "train.jsonl", plain(ROWS[:2]))
     assert len(load(folder, "train")) == 2
 
 
-def test_compressed_file_is_decompressed_once_and_anew_when_it_has_changed(
+def test_compressed_file_is_decompressed_once_and_again_when_it_changes(
     tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = written(tmp_path / "data", "train.jsonl.zst", zstd(plain(ROWS)))
@@ -206,20 +206,20 @@ def test_compressed_file_is_decompressed_once_and_anew_when_it_has_changed(
     assert len(list((cache / "datasets").iterdir())) == 2
 
 
-def test_cache_that_cannot_be_written_to_is_refused_with_the_way_out(tmp_path: Path, cache: Path) -> None:
+def test_unwritable_cache_is_refused_with_advice(tmp_path: Path, cache: Path) -> None:
     folder = written(tmp_path / "data", "train.jsonl.zst", zstd(plain(ROWS)))
     cache.write_text("a file where the folder should be")
     assert "AWESUM_CACHE" in refusal(lambda: load(folder, "train"))
 
 
-def test_file_that_has_gone_is_refused(tmp_path: Path) -> None:
+def test_deleted_file_is_refused(tmp_path: Path) -> None:
     folder = written(tmp_path / "data", "train.jsonl", plain(ROWS))
     examples = load(folder, "train")
     (folder / "train.jsonl").unlink()
     assert refusal(lambda: examples[0]).startswith(f"cannot read {folder / 'train.jsonl'} (")
 
 
-def test_importing_does_not_wait_for_the_decompressor_or_the_hub() -> None:
+def test_importing_loads_neither_the_decompressor_nor_the_hub_library() -> None:
     code = (
         "import sys, awesum.datasets; sys.exit(bool({'zstandard', 'torch', 'datasets', 'pyarrow'} & set(sys.modules)))"
     )

@@ -1,6 +1,6 @@
-"""The paper's datasets by name: the rows of the hub become examples, and without a network it is said what to do.
+"""Public datasets by name: hub rows become examples, and without a network the error says what to do.
 
-The library reads a folder here, through the same call that reads the hub.
+The library reads a local folder here, through the same call that reads the hub.
 """
 
 from __future__ import annotations
@@ -12,19 +12,26 @@ from typing import Any
 
 import pytest
 
-from awesum.datasets import PUBLIC, Example, examples, is_public, load, splits
+from awesum.datasets import PUBLIC, Example, examples, is_public, load, sources, splits
 from tests.datasets.conftest import Publish
 from tests.datasets.forms import ROWS, plain, refusal, written
 
 
-def test_five_have_names_repositories_and_the_papers_figures() -> None:
+def test_public_datasets_have_names_repositories_and_the_papers_figures() -> None:
     assert list(PUBLIC) == ["govreport", "qmsum", "summscreen", "arxiv", "booksum"]
     for name, dataset in PUBLIC.items():
         assert dataset.name == name
         assert dataset.repository.count("/") == 1
         assert dataset.note
-    assert PUBLIC["govreport"].paper.documents == 19_463
-    assert PUBLIC["arxiv"].paper.document_words == 6_030
+    papers = {name: dataset.paper for name, dataset in PUBLIC.items() if dataset.paper}
+    assert papers["govreport"].documents == 19_463
+    assert papers["arxiv"].document_words == 6_030
+
+
+def test_every_dataset_module_is_registered() -> None:
+    folder = Path(sources.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py") if "DATASET = Dataset(" in path.read_text(encoding="utf-8")}
+    assert modules == set(PUBLIC)
 
 
 HUB: dict[str, tuple[str, list[dict[str, Any]], list[Example]]] = {
@@ -106,8 +113,8 @@ def test_loading_fetches_once_and_gives_rows_in_any_order(
     assert len(list((cache / "datasets").iterdir())) == 1
 
 
-def test_many_rows_are_not_kept(publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library is asked to stream: it gives the first row without having read the last."""
+def test_rows_are_streamed(publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is asked to stream: it returns the first row without having read the last."""
     publish("govreport", [{"report": f"Report {number}.", "summary": "s"} for number in range(1000)])
     import datasets as library
 
@@ -123,13 +130,13 @@ def test_many_rows_are_not_kept(publish: Publish, monkeypatch: pytest.MonkeyPatc
     assert kinds == [library.IterableDataset]
 
 
-def test_bad_rows_of_the_hub_are_named_by_their_number(publish: Publish) -> None:
+def test_invalid_rows_of_the_hub_are_reported_with_their_number(publish: Publish) -> None:
     publish("qmsum", [{"id": "a", "input": "Why?\nBecause.", "output": output} for output in ("So.", None)])
-    said: list[str] = []
-    stream = examples("qmsum", "train", say=said.append)
+    notes: list[str] = []
+    stream = examples("qmsum", "train", say=notes.append)
     assert len(list(stream)) == 1
     assert dict(stream.skipped) == {"no summary": 1}
-    assert ", row 2 has no 'summary'" in said[0]
+    assert ", row 2 has no 'summary'" in notes[0]
 
 
 def test_book_without_summaries_is_counted(publish: Publish) -> None:
@@ -141,7 +148,7 @@ def test_book_without_summaries_is_counted(publish: Publish) -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_without_a_network_the_name_and_the_way_out_are_said(name: str, cache: Path) -> None:
+def test_without_a_network_the_error_names_the_dataset_and_gives_advice(name: str, cache: Path) -> None:
     pytest.importorskip("datasets")
     message = refusal(lambda: next(iter(examples(name, "validation"))))  # HF_HUB_OFFLINE is set for all tests
     assert f"validation split of {name} from {PUBLIC[name].repository}" in message
@@ -150,7 +157,7 @@ def test_without_a_network_the_name_and_the_way_out_are_said(name: str, cache: P
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
-def test_without_the_library_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     importing = builtins.__import__
 
     def refusing(name: str, *arguments: Any, **options: Any) -> Any:
@@ -165,7 +172,7 @@ def test_without_the_library_it_is_said_how_to_install_it(monkeypatch: pytest.Mo
     assert "folder" in message
 
 
-def test_folder_goes_before_a_name(tmp_path: Path) -> None:
+def test_folder_takes_precedence_over_a_public_name(tmp_path: Path) -> None:
     assert is_public("qmsum")
     assert splits("qmsum") == ("train", "validation", "test")
     written(tmp_path / "qmsum", "test.jsonl", plain(ROWS))
@@ -186,11 +193,11 @@ def test_near_miss_is_suggested(wrong: str, right: str) -> None:
     assert f"did you mean {right}?" in refusal(lambda: examples(wrong, "train"))
 
 
-def test_unknown_name_is_refused_with_those_that_are_known() -> None:
+def test_unknown_name_is_refused_listing_the_public_ones() -> None:
     message = refusal(lambda: examples("wikipedia", "train"))
     assert "did you mean" not in message
     assert "one of govreport, qmsum, summscreen, arxiv, booksum" in message
 
 
-def test_unknown_split_of_a_name_is_refused_without_asking_the_hub() -> None:
+def test_unknown_split_of_a_public_dataset_is_refused_without_asking_the_hub() -> None:
     assert refusal(lambda: examples("qmsum", "dev")).endswith("it has train, validation, test")

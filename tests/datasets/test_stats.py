@@ -1,4 +1,4 @@
-"""`awesum data stats`: figures on stdout, the rest on stderr, and the paper's beside them."""
+"""`awesum data stats`: figures on stdout next to the paper's, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_splits_are_counted_and_added_up(folder: Path) -> None:
     }
 
 
-def test_command_prints_a_table_and_says_what_it_skipped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_a_table_and_reports_skipped_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "stats", str(folder)]) == 0
     captured = capsys.readouterr()
     header, train, test, both, *skipped = captured.out.splitlines()
@@ -84,7 +84,7 @@ def test_command_takes_splits_a_file_and_json(folder: Path, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out)["splits"] == figures["splits"]
 
 
-def test_paper_stands_beside_a_public_dataset(publish: Publish, capsys: pytest.CaptureFixture[str]) -> None:
+def test_papers_figures_are_shown_for_a_public_dataset(publish: Publish, capsys: pytest.CaptureFixture[str]) -> None:
     publish("govreport", [{"report": "one two three", "summary": "one"}] * 2)
     assert main(["data", "stats", "govreport", "--split", "train"]) == 0
     header, train, both = capsys.readouterr().out.splitlines()
@@ -93,7 +93,7 @@ def test_paper_stands_beside_a_public_dataset(publish: Publish, capsys: pytest.C
     assert both.split() == ["all", "2", "3", "1", "0", "0", "19,463", "9,409", "553"]
 
 
-def test_paper_stands_beside_a_folder_of_that_name_only(folder: Path, tmp_path: Path) -> None:
+def test_papers_figures_are_shown_only_for_a_folder_of_that_name(folder: Path, tmp_path: Path) -> None:
     assert measure(folder).paper is None
     folder.rename(tmp_path / "qmsum")
     paper = measure(tmp_path / "qmsum").paper
@@ -101,7 +101,7 @@ def test_paper_stands_beside_a_folder_of_that_name_only(folder: Path, tmp_path: 
     assert paper.document_words == 9_070
 
 
-def test_split_without_a_good_row_has_no_averages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_split_without_a_valid_row_has_no_averages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path / "mine", "train.jsonl", b"{\n")
     assert main(["data", "stats", "mine"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["train", "0", "-", "-", "0", "1"]
@@ -116,9 +116,9 @@ def test_truncated_file_is_refused_in_one_line(folder: Path, capsys: pytest.Capt
     assert captured.err.splitlines()[-1].startswith(f"awesum: error: cannot decompress {path} (")
 
 
-def test_what_is_not_there_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_split_folder_or_name_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no split 'validation'" in refusal(lambda: measure(folder, ["train", "validation"]))
     assert capsys.readouterr().err == ""  # before train was read
     (folder.parent / "nothing").mkdir()
-    assert "holds no dataset" in refusal(lambda: measure(folder.parent / "nothing"))
+    assert "contains no dataset" in refusal(lambda: measure(folder.parent / "nothing"))
     assert "did you mean booksum?" in refusal(lambda: measure("booksun"))

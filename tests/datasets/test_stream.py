@@ -1,4 +1,4 @@
-"""A split as a stream: every bad row is named and counted, nothing is kept, and what is damaged is refused."""
+"""A split as a stream: every invalid row is reported and counted, nothing is kept, and damaged files are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.datasets.forms import DAMAGED, FORMS, ROWS, plain, refusal, written, 
 
 
 @pytest.mark.parametrize(("name", "form"), FORMS.values(), ids=FORMS)
-def test_stream_gives_what_load_gives_and_leaves_no_copy(
+def test_stream_yields_the_same_as_load_and_leaves_no_copy(
     name: str, form: Callable[[bytes], bytes], tmp_path: Path, cache: Path
 ) -> None:
     folder = written(tmp_path / "data", name, form(b"\xef\xbb\xbf" + plain(ROWS[:3]) + b"\r\n \n" + plain(ROWS[3:])))
@@ -40,40 +40,40 @@ BAD = {
     "broken JSON": '{"document": "d", "summary": }',
     "duplicate id": '{"id": "r0", "document": "Another text.", "summary": "s"}',
     "summary longer than the document": '{"document": "Short.", "summary": "Longer than that."}',
-    "field of a wrong form": '{"document": ["d"], "summary": "s"}',
+    "field of the wrong type": '{"document": ["d"], "summary": "s"}',
 }
 
 
 @pytest.mark.parametrize(("kind", "row"), BAD.items(), ids=BAD)
 @pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.zst"])
-def test_bad_row_is_named_with_file_and_line_then_skipped_and_counted(
+def test_invalid_row_is_reported_with_file_and_line_then_skipped_and_counted(
     kind: str, row: str, name: str, tmp_path: Path
 ) -> None:
     lines = [GOOD] + [json.dumps(other) for other in ROWS[1:6]] + [""] * 10 + [row, json.dumps(ROWS[6])]
     data = "\n".join(lines).encode()
     folder = written(tmp_path / "data", name, zstd(data) if name.endswith("zst") else data)
-    said: list[str] = []
-    stream = examples(folder, "train", say=said.append)
+    notes: list[str] = []
+    stream = examples(folder, "train", say=notes.append)
     assert [example.id for example in stream] == [f"r{number}" for number in range(7)]
     assert dict(stream.skipped) == {kind: 1}
-    (note,) = said
+    (note,) = notes
     assert note.startswith(f"skipped: {folder / name}, line 17 ")
     assert "\n" not in note
     assert stream.skipped_in_words() == f"1 × {kind}"
-    # The other rule.
+    # With on_bad="refuse", the same text is the error.
     assert refusal(lambda: list(examples(folder, "train", on_bad="refuse"))) == note.removeprefix("skipped: ")
 
 
-def test_all_kinds_are_counted_and_each_row_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_kinds_are_counted_and_each_row_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = "\n".join([GOOD, *BAD.values(), *BAD.values()]).encode()
     stream = examples(written(tmp_path / "data", "train.jsonl", data), "train")
-    for _ in range(2):  # counted anew each time
+    for _ in range(2):  # counted from zero each time
         assert len(list(stream)) == 1
         assert dict(stream.skipped) == dict.fromkeys(BAD, 2)
     assert len(capsys.readouterr().err.splitlines()) == 4 * len(BAD)
 
 
-def test_row_after_a_bad_one_may_have_its_id(tmp_path: Path) -> None:
+def test_valid_row_may_have_the_id_of_a_skipped_one(tmp_path: Path) -> None:
     rows = [{"id": "a", "document": "d", "summary": ""}, {"id": "a", "document": "d", "summary": "s"}]
     assert list(examples(written(tmp_path / "data", "train.jsonl", plain(rows)), "train")) == [
         Example("a", "d", "s", None, ("s",))
@@ -82,7 +82,7 @@ def test_row_after_a_bad_one_may_have_its_id(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "data"), DAMAGED)
 @pytest.mark.parametrize("on_bad", ["skip", "refuse"])
-def test_damaged_file_is_refused_by_either_rule(name: str, data: bytes, on_bad: str, tmp_path: Path) -> None:
+def test_damaged_file_is_refused_whatever_on_bad_says(name: str, data: bytes, on_bad: str, tmp_path: Path) -> None:
     folder = written(tmp_path / "data", name, data)
     message = refusal(lambda: list(examples(folder, "train", on_bad=on_bad)))  # type: ignore[arg-type]
     assert message.startswith(f"cannot decompress {folder / name} (")
@@ -100,7 +100,7 @@ def test_missing_split_is_refused_before_anything_is_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("name", "form"), [FORMS[form] for form in ("plain", "zstd", "gzip")])
-def test_memory_is_that_of_one_document(name: str, form: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_peak_memory_is_that_of_one_document(name: str, form: Callable[[bytes], bytes], tmp_path: Path) -> None:
     chance = random.Random(0)
 
     def peak(documents: int) -> int:

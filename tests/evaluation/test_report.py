@@ -1,4 +1,4 @@
-"""The page is read back with parsers: as HTML for its structure, and each drawing as XML."""
+"""The page is parsed: as HTML for its structure, and each plot as XML."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVIL = "<script>alert(\"1\")</script> & 'q'"
 
 @pytest.fixture(autouse=True)
 def sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every sentence from where the fake says, so that nothing here depends on how sources are found."""
+    """A stand-in for attribution, so that nothing here depends on how sources are found."""
     monkeypatch.setattr(
         coverage, "attributions", lambda prediction, document: [("one", 0.0), (prediction, 0.5), ("none", None)]
     )
@@ -51,7 +51,7 @@ def evaluation(
 
 
 class Samples:
-    """Summaries that say what they are of, and which documents were asked for."""
+    """Summaries that name their document and system; records which documents were requested."""
 
     def __init__(self, systems: int, make: Callable[[int, int], Sample] | None = None) -> None:
         self.systems, self.asked = systems, list[int]()
@@ -81,7 +81,7 @@ def page(tmp_path: Path) -> Callable[..., lxml.html.HtmlElement]:
 
 
 def self_contained(page: lxml.html.HtmlElement) -> None:
-    """Nothing is loaded, nothing is run, and links lead to the page itself."""
+    """Check that nothing is loaded or run, and that links stay within the page."""
     loading = {"script", "link", "base", "iframe", "img", "image", "object", "embed", "use", "video", "audio", "form"}
     for element in page.iter():
         assert element.tag not in loading
@@ -91,7 +91,7 @@ def self_contained(page: lxml.html.HtmlElement) -> None:
 
 
 def balanced(text: str) -> None:
-    """Every element is closed, in the right order."""
+    """Check that every element is closed, in the right order."""
 
     class Check(HTMLParser):
         def __init__(self) -> None:
@@ -115,7 +115,7 @@ def balanced(text: str) -> None:
 
 
 def cells(page: lxml.html.HtmlElement) -> list[list[str]]:
-    """The table, each cell as its text with spaces between the lines."""
+    """The table, each cell as its text with lines joined by spaces."""
     rows = page.xpath("//table[@id='scores']/tbody/tr")
     return [[" ".join(cell.itertext()) for cell in row.xpath("td")] for row in rows]
 
@@ -126,7 +126,7 @@ def bold(page: lxml.html.HtmlElement) -> list[list[bool]]:
 
 
 def groups(page: lxml.html.HtmlElement) -> dict[str, list[str]]:
-    """The documents under each heading, in order, whether shown there or above."""
+    """The documents under each heading, in order, whether shown there or linked."""
     found = {}
     for section in page.xpath("//section"):
         title = section.xpath("h3")[0].text.strip()
@@ -157,7 +157,7 @@ def test_table(page: Callable[..., lxml.html.HtmlElement]) -> None:
         ["57.50", "10.0", "90"],
         ["27.50", "10.0", "10"],
     ]
-    # No column that has no better one; both of what is the same; and the lower one where that is better.
+    # None in a column without a better direction; both of a tie; the lower one where lower is better.
     assert bold(got) == [[False, False, False], [True, True, False], [False, True, False]]
     assert [["p = " in cell or "p < " in cell for cell in row] for row in cells(got)] == [
         [False] * 3,
@@ -177,7 +177,7 @@ def test_table(page: Callable[..., lxml.html.HtmlElement]) -> None:
     assert "Left out" not in got.text_content()
 
 
-def test_p_is_that_of_the_evaluation(page: Callable[..., lxml.html.HtmlElement]) -> None:
+def test_p_values_are_those_of_the_evaluation(page: Callable[..., lxml.html.HtmlElement]) -> None:
     rng = np.random.default_rng(0)
     one, far = rng.random(40) * 0.1, rng.random(40) * 0.1 + 0.5
     of = evaluation(
@@ -185,11 +185,11 @@ def test_p_is_that_of_the_evaluation(page: Callable[..., lxml.html.HtmlElement])
     )
     of = Evaluation(of.columns, of.systems, of.ids, of.document_words, trials=5000)
     _, b, c = cells(page(of))
-    assert "p <0.0004" in b[0]  # one of 5,001 is as low as it can be
+    assert "p <0.0004" in b[0]  # the minimum, 1 of 5,001, doubled
     assert f"p = {of.table['c']['rouge-1'].p:.3f}" in c[0]
 
 
-def test_what_is_no_number_is_a_dash(page: Callable[..., lxml.html.HtmlElement]) -> None:
+def test_missing_or_infinite_score_is_a_dash(page: Callable[..., lxml.html.HtmlElement]) -> None:
     scores = {
         "a": {"rouge-1": [0.1, NAN, 0.3, 0.2], "repeated": [NAN] * 4, "words": [INF, 1.0, 2.0, 3.0]},
         "b": {"rouge-1": [0.2, 0.3, 0.4, NAN], "repeated": [0.1] * 4, "words": [1.0, 1.0, 2.0, -INF]},
@@ -255,7 +255,7 @@ def test_plots(page: Callable[..., lxml.html.HtmlElement]) -> None:
     assert "are drawn" not in got.text_content()
 
 
-def test_lengths_far_apart_are_on_a_log_scale(page: Callable[..., lxml.html.HtmlElement]) -> None:
+def test_widely_different_lengths_get_a_log_scale(page: Callable[..., lxml.html.HtmlElement]) -> None:
     (svg,) = page(evaluation({"a": {"rouge-1": [0.1, 0.2, 0.3]}}, words=[100, 1000, 10_000])).xpath(
         "//svg[starts-with(@class, 'plot')]"
     )
@@ -288,14 +288,14 @@ def test_no_plots_without_documents(page: Callable[..., lxml.html.HtmlElement]) 
     assert "0 words" not in got.xpath("(//article)[1]/h4")[0].text_content()
 
 
-def test_a_document_without_text_is_no_point(page: Callable[..., lxml.html.HtmlElement]) -> None:
+def test_document_without_text_is_not_drawn(page: Callable[..., lxml.html.HtmlElement]) -> None:
     got = page(evaluation({"a": {"rouge-1": [0.1, 0.2, 0.3]}}, words=[0, 10, 1000]))
     assert len(got.xpath("//svg[starts-with(@class, 'plot')]/g/path")) == 2
     assert "1 document without text left out" in got.text_content()
     assert plot.drawn(np.array([5, 0, 3] * 300)).tolist() == [*range(2, 900, 3), *range(0, 900, 3)]
 
 
-def test_nothing_is_drawn_of_a_score_that_nobody_has(page: Callable[..., lxml.html.HtmlElement]) -> None:
+def test_score_without_any_value_is_not_plotted(page: Callable[..., lxml.html.HtmlElement]) -> None:
     got = page(evaluation({"a": {"rouge-1": [NAN, NAN], "words": [1.0, 2.0]}}, (R1, WORDS)))
     assert len(got.xpath("//svg[starts-with(@class, 'plot')]")) == 1
     assert "R-1: no document has this score" in got.text_content()
@@ -340,7 +340,7 @@ def test_examples_of_several_systems(page: Callable[..., lxml.html.HtmlElement])
         "Worst": ["doc1", "doc5", "doc9"],
         "Most different between the systems": ["doc8", "doc9", "doc6"],
     }
-    assert samples.asked == [2, 6, 4, 1, 5, 9, 8]  # each once, though two are there twice
+    assert samples.asked == [2, 6, 4, 1, 5, 9, 8]  # each once, though two are listed twice
     assert {a.get("href") for a in got.xpath("//p[@class='again']/a")} == {"#document-9", "#document-6"}
     assert "Chosen by the mean of the systems’ R-1, the first column" in got.text_content()
     first = got.xpath("//article[@id='document-2']")[0]
@@ -351,7 +351,7 @@ def test_examples_of_several_systems(page: Callable[..., lxml.html.HtmlElement])
     assert texts == ["reference 2", "summary 2 by 0", "summary 2 by 1"]
 
 
-def test_the_lowest_is_best_where_lower_is_better(page: Callable[..., lxml.html.HtmlElement]) -> None:
+def test_lowest_is_best_where_lower_is_better(page: Callable[..., lxml.html.HtmlElement]) -> None:
     samples = Samples(1)
     got = page(evaluation({"a": {"repeated": [0.3, 0.1, 0.2, NAN]}}, (REPEATED,)), samples)
     assert groups(got) == {"Best": ["doc1"], "Worst": ["doc0"]}
@@ -360,11 +360,11 @@ def test_the_lowest_is_best_where_lower_is_better(page: Callable[..., lxml.html.
     assert groups(got) == {"Highest": ["doc0"], "Lowest": ["doc1"]}
 
 
-def test_a_system_without_the_score_has_no_say(page: Callable[..., lxml.html.HtmlElement]) -> None:
+def test_system_without_the_score_is_ignored(page: Callable[..., lxml.html.HtmlElement]) -> None:
     got = page(evaluation({"a": {"rouge-1": [0.1, 0.2, INF]}, "b": {"rouge-1": [NAN] * 3}}))
     assert groups(got) == {"Best": ["doc1"], "Worst": ["doc0"]}
     got = page(evaluation({"a": {"rouge-1": [0.1, 0.2, 0.3]}, "b": {"rouge-1": [NAN] * 3}}))
-    assert cells(got)[1] == ["– 3 left out"]  # and no p of a comparison that there was not
+    assert cells(got)[1] == ["– 3 left out"]  # and no p-value without a comparison
 
 
 def test_strips(page: Callable[..., lxml.html.HtmlElement]) -> None:
@@ -375,10 +375,10 @@ def test_strips(page: Callable[..., lxml.html.HtmlElement]) -> None:
     assert strips[0].get("role") == "img"
     assert strips[0].get("aria-label") == "lead: 0%, 50%"
     assert strips[0].xpath("rect/title")[1].text == "sentence 2, at 50% of the document: <3>"
-    assert "1 of 3 sentences from nowhere in it" in got.xpath("(//article)[1]")[0].text_content()
+    assert "1 of 3 sentences without a source" in got.xpath("(//article)[1]")[0].text_content()
 
 
-def test_long_texts_are_there_in_full(page: Callable[..., lxml.html.HtmlElement]) -> None:
+def test_long_texts_are_shown_in_full(page: Callable[..., lxml.html.HtmlElement]) -> None:
     long = "\n\n".join(f"Paragraph {i} of it." for i in range(5000))
     got = page(evaluation({"a": {"rouge-1": [0.1, 0.2]}}), Samples(1, lambda i, s: Sample(long, (long[::-1],))))
     assert [t.text_content() for t in got.xpath("(//article)[1]//div[@class='text']")] == [long[::-1], long]
@@ -388,16 +388,16 @@ def test_one_document(page: Callable[..., lxml.html.HtmlElement]) -> None:
     got = page(evaluation({"a<b": {"rouge-1": [0.5]}}))
     assert got.xpath("//h1")[0].text_content() == "Evaluation of a<b on 1 document"
     assert got.xpath("//title")[0].text == "Evaluation of a<b on 1 document"
-    assert groups(got) == {"The only document that has this score": ["doc0"]}
+    assert groups(got) == {"The only document with this score": ["doc0"]}
     assert len(got.xpath("//svg[starts-with(@class, 'plot')]/g/path")) == 1
     assert not got.xpath("//polyline")
-    assert bold(got) == [[False]]  # one system is not the best of anything
+    assert bold(got) == [[False]]  # with one system there is no best
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.5, -3.0, 1e12, 1e-12])
-def test_all_the_same(page: Callable[..., lxml.html.HtmlElement], value: float) -> None:
+def test_equal_scores(page: Callable[..., lxml.html.HtmlElement], value: float) -> None:
     got = page(evaluation({"a": {"rouge-1": [value] * 9}, "b": {"rouge-1": [value] * 9}}, words=[50] * 9))
-    assert groups(got) == {"Of documents that all score the same": ["doc0", "doc1", "doc2"]}
+    assert groups(got) == {"Documents that all score the same": ["doc0", "doc1", "doc2"]}
     assert bold(got) == [[True], [True]]
     assert len(got.xpath("//svg[starts-with(@class, 'plot')]/g/path")) == 18
     for path in got.xpath("//svg[starts-with(@class, 'plot')]/g/path"):
@@ -423,7 +423,7 @@ def test_no_documents(page: Callable[..., lxml.html.HtmlElement]) -> None:
     assert "No examples" in got.text_content()
 
 
-def test_an_unwritable_folder_is_told_in_a_line(tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     samples = Samples(3)
     with pytest.raises(AwesumError, match=r"cannot write the report to .*file.*\(.+\): give another folder") as caught:
@@ -436,8 +436,8 @@ def test_an_unwritable_folder_is_told_in_a_line(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"file", "index.html"}
 
 
-def test_colours_can_be_read(page: Callable[..., lxml.html.HtmlElement]) -> None:
-    """Contrast to the background as the guidelines for accessible content ask for: 3 for drawings, 4.5 for text."""
+def test_colours_have_enough_contrast(page: Callable[..., lxml.html.HtmlElement]) -> None:
+    """The accessibility guidelines require a contrast of 3 for graphics and 4.5 for text."""
 
     def luminance(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

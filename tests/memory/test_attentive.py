@@ -138,7 +138,7 @@ def test_paper_s_count_of_parameters() -> None:
 
 
 def test_heads_must_divide_the_size() -> None:
-    with pytest.raises(ValueError, match="16 cannot be shared out over 3 heads"):
+    with pytest.raises(ValueError, match="16 cannot be divided among 3 heads"):
         AttentiveMemory(16, 3)
 
 

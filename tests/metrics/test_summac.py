@@ -1,4 +1,4 @@
-"""SummaC against its definition with a tiny random NLI model, and its meaning with a model that can tell."""
+"""SummaC against its definition with a tiny random NLI model, and its behaviour with an idealized one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.reference import summac as reference
 
 NLI = {0: "contradiction", 1: "neutral", 2: "entailment"}
 WINDOW = 48
-"""Positions of the tiny models; they read two less."""
+"""Positions of the tiny models; they read two fewer."""
 
 LONG_SENTENCE = f"The harbour report {' '.join(TOPICS['harbour'].split() * 5)} cost 7 dollars."
 CASES = {
@@ -48,7 +48,7 @@ CASES = {
 
 
 def words_tokenizer(kind: str = "bert") -> PreTrainedTokenizerFast:
-    """A word a piece, joined in pairs as BERT or RoBERTa has them."""
+    """One token per word; pairs are joined as in BERT or RoBERTa."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     words = {word for topic, words in TOPICS.items() for word in [topic, *words.split()]}
     words |= {str(1000 + 7 * number) for number in range(150)} | {"the", "report", "cost", "dollars", "not", "7", "."}
@@ -65,7 +65,7 @@ def words_tokenizer(kind: str = "bert") -> PreTrainedTokenizerFast:
 
 
 def tiny(kind: str, tokenizer: PreTrainedTokenizerFast, **changes: object):
-    """Random, and sure of itself now and then: all of the bins of Conv are met."""
+    """A random model that is confident now and then, so that all bins of Conv are used."""
     config, model = {
         "bert": (BertConfig, BertForSequenceClassification),
         "albert": (AlbertConfig, AlbertForSequenceClassification),
@@ -108,7 +108,7 @@ def exact(bert: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFas
 
 @cache
 def images(model: object, tokenizer: PreTrainedTokenizerFast, document: str, summary: str):
-    """Slow, and asked for more than once."""
+    """Cached, because it is slow and used by several tests."""
     return reference.images(model, tokenizer, document, summary, 2, 0, WINDOW - 2)
 
 
@@ -131,24 +131,24 @@ def test_conv_sees_the_beginning_of_both(exact: Summac, case: str) -> None:
     np.testing.assert_allclose(exact.support(document, summary).image, entailment[:100, :10], atol=1e-5)
 
 
-def test_the_random_model_says_many_different_things(exact: Summac) -> None:
+def test_random_model_uses_many_bins(exact: Summac) -> None:
     image = exact.support(*CASES["long document, long summary"]).image
     assert image.shape == (100, 10)
     assert (summac.histograms(image).sum(axis=0) > 0).sum() > 15
 
 
 @pytest.mark.parametrize("kind", ["albert", "roberta"])
-def test_other_kinds_of_models(kind: str) -> None:
+def test_other_model_families(kind: str) -> None:
     tokenizer = words_tokenizer("roberta" if kind == "roberta" else "bert")
     if kind == "roberta":
-        tokenizer.pad_token = "[UNK]"  # piece 1, as RoBERTa has it
+        tokenizer.pad_token = "[UNK]"  # token 1, as in RoBERTa
     metric = Summac(tiny(kind, tokenizer), tokenizer, "tiny", premises=None)
     document, summary = CASES["long sentences"]
     scores = metric.measure(Sample(summary, document=document))
     assert scores == pytest.approx(expected(metric, document, summary), abs=1e-5)
 
 
-def test_batches_change_nothing(exact: Summac, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batching_does_not_change_scores(exact: Summac, monkeypatch: pytest.MonkeyPatch) -> None:
     document, summary = CASES["long sentences"]
     sample = Sample(summary, document=f"{document} {topical_text(20)}")
     scores = exact.measure(sample)
@@ -158,7 +158,7 @@ def test_batches_change_nothing(exact: Summac, monkeypatch: pytest.MonkeyPatch) 
         assert exact.measure(sample) == pytest.approx(scores, abs=1e-5)
 
 
-def test_batches_keep_to_the_budget(exact: Summac, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_stay_within_the_budget(exact: Summac, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = []
     monkeypatch.setattr(summac, "BATCH_TOKENS", 200)
     forward = exact.model.forward
@@ -173,7 +173,7 @@ def test_batches_keep_to_the_budget(exact: Summac, monkeypatch: pytest.MonkeyPat
     assert all(rows * tokens <= 200 for rows, tokens in shapes)
 
 
-# Premises chosen by their nearness.
+# Selecting the nearest premises.
 
 
 def pruned(exact: Summac, premises: int, encoder: SentenceEncoder) -> Summac:
@@ -197,13 +197,14 @@ def test_premises_are_the_nearest(
     vectors = tiny_encoder.encode(reference.sentences(document))
     monkeypatch.setattr(summac, "TOGETHER", together)
     support = pruned(exact, 3, tiny_encoder).support(document, summary)
+    assert support.entailment.shape == support.contradiction.shape == (11,)
     for j, claim in enumerate(tiny_encoder.encode(reference.sentences(summary))):
         nearest = sorted(range(102), key=lambda i: -float(vectors[i] @ claim))[:3]
         assert support.entailment[j] == pytest.approx(e[nearest, j].max(), abs=1e-5)
         assert support.contradiction[j] == pytest.approx(c[nearest, j].max(), abs=1e-5)
 
 
-def test_more_premises_find_more_and_conv_stays(exact: Summac, tiny_encoder: SentenceEncoder) -> None:
+def test_more_premises_find_more_and_do_not_change_conv(exact: Summac, tiny_encoder: SentenceEncoder) -> None:
     document, summary = CASES["long document, long summary"]
     supports = [pruned(exact, premises, tiny_encoder).support(document, summary) for premises in (1, 10, 101)]
     supports.append(exact.support(document, summary))
@@ -214,7 +215,7 @@ def test_more_premises_find_more_and_conv_stays(exact: Summac, tiny_encoder: Sen
     assert (supports[0].entailment < supports[-1].entailment - 0.01).any()
 
 
-def test_no_pair_is_asked_about_twice(
+def test_no_pair_is_evaluated_twice(
     exact: Summac, tiny_encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document, summary = CASES["long document, long summary"]
@@ -233,7 +234,7 @@ def test_no_pair_is_asked_about_twice(
     assert len(set(asked) - of_conv) <= 5 * 11
 
 
-def test_premises_must_be_some(exact: Summac) -> None:
+def test_zero_premises_are_refused(exact: Summac) -> None:
     with pytest.raises(AwesumError, match="0 document sentences: give 1 or more"):
         Summac(exact.model, exact.tokenizer, premises=0)
 
@@ -243,7 +244,7 @@ def test_premises_must_be_some(exact: Summac) -> None:
 
 @pytest.mark.parametrize(("value", "place"), [(0.0, 0), (0.01, 1), (0.0099, 0), (0.36999, 6), (0.37, 7), (0.9, 8),
                                               (0.955, 14), (0.995, 22), (0.99499, 21), (1.0, 22)])  # fmt: skip
-def test_edges_of_the_bins(value: float, place: int) -> None:
+def test_bin_edges(value: float, place: int) -> None:
     counts = summac.histograms(np.array([[value]]))[0]
     assert counts[place] == counts.sum() == 1
     assert counts.tolist() == reference.histogram([value]) == np.histogram([value], summac.EDGES)[0].tolist()
@@ -256,8 +257,8 @@ def test_histograms_count_every_premise() -> None:
     assert (counts.sum(axis=1) == 60).all()
 
 
-def test_conv_is_that_of_the_definition() -> None:
-    # A premise or two a bin: with more of them the score would be 1 whatever the weights.
+def test_conv_matches_the_definition() -> None:
+    # One or two premises per bin: with more, the score would be 1 whatever the weights.
     middles = (summac.EDGES[1:] + summac.EDGES[:-1]) / 2
     for place, middle in enumerate(middles):
         image = np.array([[middle, 0.5], [0.005, middles[place - 1]]])
@@ -269,7 +270,7 @@ def test_conv_has_a_floor_that_grows_with_the_document(sentences: int, floor: fl
     assert summac.conv(np.zeros((sentences, 3))) == pytest.approx(floor, abs=0.006)
 
 
-def test_conv_grows_with_what_is_entailed_and_stays_below_one() -> None:
+def test_conv_grows_with_entailment_and_never_exceeds_one() -> None:
     image = np.zeros((100, 1))
     floor = summac.conv(image)
     image[0] = 0.999
@@ -277,11 +278,11 @@ def test_conv_grows_with_what_is_entailed_and_stays_below_one() -> None:
     assert summac.conv(np.ones((100, 10))) <= 1
 
 
-# The meaning, with a model that can tell.
+# Behaviour with an idealized model.
 
 
 class Judge:
-    """Entailed is what has no word that the premise lacks; contradicted is the same with one "not" more or less."""
+    """Entailed: every word is in the premise. Contradicted: the same, but only one of the two has a "not"."""
 
     device = torch.device("cpu")
     dtype = torch.float32
@@ -305,7 +306,7 @@ def judge(tokenizer: PreTrainedTokenizerFast, tiny_encoder: SentenceEncoder) -> 
     return Summac(Judge(tokenizer), tokenizer, "judge", premises=4, encoder=tiny_encoder)
 
 
-def test_text_is_borne_out_by_itself_best(judge: Summac) -> None:
+def test_text_is_supported_best_by_itself(judge: Summac) -> None:
     document = topical_text(60)
     sentences = reference.sentences(document)
     same = judge.measure(Sample(" ".join(sentences[20:25]), document=document))
@@ -317,7 +318,7 @@ def test_text_is_borne_out_by_itself_best(judge: Summac) -> None:
     assert same["summac-conv"] > mixed["summac-conv"] > strange["summac-conv"]
 
 
-def test_a_contradiction_lowers_it_wherever_in_the_document_it_is(judge: Summac) -> None:
+def test_contradiction_lowers_the_score_wherever_it_is_in_the_document(judge: Summac) -> None:
     sentences = reference.sentences(topical_text(140))
     for place in (3, 135):
         denied = sentences[place].replace(" cost", " not cost")
@@ -328,7 +329,7 @@ def test_a_contradiction_lowers_it_wherever_in_the_document_it_is(judge: Summac)
         assert faithful > unknown + 0.3 > denying + 0.6
 
 
-def test_sentences_behind_the_first_hundred_count_for_zs_only(judge: Summac) -> None:
+def test_sentences_after_the_first_hundred_count_for_zs_only(judge: Summac) -> None:
     sentences = reference.sentences(topical_text(140))
     scores = judge.measure(Sample(sentences[130], document=" ".join(sentences)))
     assert scores["summac-zs"] > 0.8
@@ -338,7 +339,7 @@ def test_sentences_behind_the_first_hundred_count_for_zs_only(judge: Summac) -> 
 
 @pytest.mark.parametrize(("document", "summary"), [("", topical_text(2)), (topical_text(2), "Yes. No."),
                                                    ("An audit. Tax.", "Soil. Bees.\n\nTen chars.")])  # fmt: skip
-def test_without_sentences_there_is_nothing_to_say(judge: Summac, document: str, summary: str) -> None:
+def test_without_sentences_scores_are_neutral(judge: Summac, document: str, summary: str) -> None:
     scores = judge.measure(Sample(summary, document=document))
     assert scores["summac-zs"] == 0
     assert scores["summac-conv"] == pytest.approx(summac.conv(np.zeros((1, 1))))
@@ -351,7 +352,7 @@ def test_short_sentences_are_left_out() -> None:
     ]
 
 
-def test_what_the_scores_are_called(judge: Summac) -> None:
+def test_declared_scores(judge: Summac) -> None:
     zs, conv = judge.scores
     assert (zs.name, zs.title, zs.better, zs.low, zs.high, zs.scale, zs.decimals) == (
         "summac-zs", "SummaC-ZS", "higher", -1, 1, 100, 2)  # fmt: skip
@@ -365,20 +366,22 @@ def test_what_the_scores_are_called(judge: Summac) -> None:
     }
 
 
-# What does not go well.
+# Errors and notes.
 
 
-def test_cut_sentences_are_counted_once_each(exact: Summac) -> None:
+def test_truncated_sentences_are_counted_once_each(exact: Summac) -> None:
     exact.support(*CASES["short"])
     assert (exact.cut, exact.cut_summary) == (0, 0)
+    assert exact.notes() == []
     exact.support(*CASES["long sentences"])
     assert (exact.cut, exact.cut_summary) == (1, 0)
     exact.support(*CASES["longer summary sentence"])
     assert (exact.cut, exact.cut_summary) == (2, 1)
+    assert exact.notes() == ["summac: 3 sentences too long for the model, truncated to its window"]
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-def test_a_model_that_gives_no_numbers_is_an_error(tokenizer: PreTrainedTokenizerFast, broken: float) -> None:
+def test_model_that_gives_nan_is_refused(tokenizer: PreTrainedTokenizerFast, broken: float) -> None:
     model = tiny("bert", tokenizer)
     with torch.no_grad():
         model.classifier.bias[1] = broken
@@ -398,7 +401,7 @@ def test_a_model_that_gives_no_numbers_is_an_error(tokenizer: PreTrainedTokenize
         (["contradiction", "entailment", "neutral"], VITC, (1, 0)),
     ],
 )
-def test_places_of_the_labels(names: list[str], model: str, places: tuple[int, int]) -> None:
+def test_indices_of_the_labels(names: list[str], model: str, places: tuple[int, int]) -> None:
     assert summac.nli_labels(dict(enumerate(names)), model) == places
 
 
@@ -416,7 +419,7 @@ def test_places_of_the_labels(names: list[str], model: str, places: tuple[int, i
     ],
 )
 def test_models_without_the_labels_are_refused(names: list[str]) -> None:
-    with pytest.raises(AwesumError, match=rf"^org/other is no NLI model: of its labels .*; give .* {VITC}") as refusal:
+    with pytest.raises(AwesumError, match=rf"^org/other is not an NLI model: its labels .*; give .* {VITC}") as refusal:
         summac.nli_labels(dict(enumerate(names)), "org/other")
     assert len(str(refusal.value)) < 300
     assert "\n" not in str(refusal.value)
@@ -428,7 +431,7 @@ def saved(folder: Path, model: object, tokenizer: PreTrainedTokenizerFast) -> st
     return str(folder)
 
 
-def test_loading_gives_the_model_that_was_saved(exact: Summac, tmp_path: Path) -> None:
+def test_saved_model_is_loaded_unchanged(exact: Summac, tmp_path: Path) -> None:
     loaded = Summac.load(saved(tmp_path, exact.model, exact.tokenizer), premises=None)
     document, summary = CASES["short"]
     sample = Sample(summary, document=document)
@@ -436,29 +439,29 @@ def test_loading_gives_the_model_that_was_saved(exact: Summac, tmp_path: Path) -
     assert str(tmp_path) in loaded.scores[0].settings
 
 
-def test_unknown_folders_and_folders_that_are_none_are_refused(tmp_path: Path) -> None:
+def test_missing_folder_and_folder_without_a_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AwesumError, match="there is no folder /no/such/model"):
         Summac.load("/no/such/model")
     with pytest.raises(AwesumError, match=r"cannot load the model .* give an NLI model's folder"):
         Summac.load(str(tmp_path))
 
 
-def test_a_model_without_a_head_is_refused(tokenizer: PreTrainedTokenizerFast, bert, tmp_path: Path) -> None:
+def test_model_without_a_head_is_refused(tokenizer: PreTrainedTokenizerFast, bert, tmp_path: Path) -> None:
     model = BertModel(bert.config)
     with pytest.raises(
-        AwesumError, match=r"is no NLI model: weights are missing \(classifier.bias, .*; give an NLI model"
+        AwesumError, match=r"is not an NLI model: weights are missing \(classifier.bias, .*; give an NLI model"
     ):
         Summac.load(saved(tmp_path, model, tokenizer))
 
 
-def test_a_classifier_of_something_else_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_classifier_for_another_task_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     model = tiny("bert", tokenizer, id2label={0: "negative", 1: "positive"})
-    with pytest.raises(AwesumError, match=r"is no NLI model: of its labels \(negative, positive\)"):
+    with pytest.raises(AwesumError, match=r"is not an NLI model: its labels \(negative, positive\)"):
         Summac.load(saved(tmp_path, model, tokenizer))
 
 
-def test_a_writer_is_refused(tiny_folder: Path) -> None:
-    with pytest.raises(AwesumError, match=r"is no NLI model: of its labels \(LABEL_0, LABEL_1\)"):
+def test_generating_model_is_refused(tiny_folder: Path) -> None:
+    with pytest.raises(AwesumError, match=r"is not an NLI model: its labels \(LABEL_0, LABEL_1\)"):
         Summac.load(str(tiny_folder))
 
 
@@ -470,7 +473,7 @@ def test_pickled_weights_are_not_read(bert, tokenizer: PreTrainedTokenizerFast, 
         Summac.load(folder)
 
 
-def test_a_tokenizer_without_padding_is_refused(bert, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_tokenizer_without_padding_is_refused(bert, tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     bare = PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer)
     with pytest.raises(AwesumError, match="has no tokenizer for batches of pairs"):
         Summac.load(saved(tmp_path, bert, bare))

@@ -32,6 +32,7 @@ from transformers import (
     Qwen3Config,
 )
 
+import awesum
 from awesum.errors import AwesumError
 from awesum.models.adapter import (
     KINDS,
@@ -45,7 +46,7 @@ from awesum.models.adapter import (
     is_adapter,
     read_config,
 )
-from awesum.models.remembered import Remembered
+from awesum.models.memory_slots import MemorySlots
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Step, answer, first_rows
 from awesum.settings import ADAPTER
@@ -221,7 +222,7 @@ def test_trunk_and_what_is_above_it_are_the_whole(family: str, layers: int) -> N
         trunk = model.trunk(ids)
         expected = plain(ids, output_hidden_states=True)
         torch.testing.assert_close(trunk, expected.hidden_states[4 - layers], rtol=1e-4, atol=1e-4)
-        logits = model.logits(model.above(Passage(answering=True, trunk=trunk)))
+        logits = model.logits(model.run_top_layers(Passage(answering=True, trunk=trunk)))
     torch.testing.assert_close(logits, expected.logits, rtol=1e-4, atol=1e-4)
 
 
@@ -281,11 +282,11 @@ def test_memory_in_any_layers_is_that_of_the_equations(memory: str, layers: Any)
     assert compared(model) == set(numbers)
 
 
-def test_layers_that_are_not_there_are_told_in_one_line() -> None:
+def test_layers_that_are_not_there_are_reported_in_one_line() -> None:
     for options, text in (({"memory_layers": (2, 9)}, "0 to 3"), ({"update_layers": 5}, "there are 4 layers")):
         with pytest.raises(AwesumError, match=text) as error:
             adapted(pretrained(), **options)
-        told_in_one_line(error)
+        one_line(error)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
@@ -295,13 +296,13 @@ def test_each_memory_is_read(memory: str) -> None:
     batch = documents()[:1]
     with torch.no_grad():
         _, states = answer(model, model.start(1), step_of(model, batch, 0))
-        told, _ = answer(model, states, step_of(model, batch, 1))
+        with_it, _ = answer(model, states, step_of(model, batch, 1))
         for layer in (2, 3):
             for kind in KINDS:
                 without = {number: dict(of) for number, of in states.items()}
                 without[layer][kind] = model.start(1)[layer][kind]
-                untold, _ = answer(model, without, step_of(model, batch, 1))
-                assert (told - untold).abs().max() > 1e-5, (layer, kind)
+                without_it, _ = answer(model, without, step_of(model, batch, 1))
+                assert (with_it - without_it).abs().max() > 1e-5, (layer, kind)
 
 
 def test_compressive_memory_is_read_without_position() -> None:
@@ -472,7 +473,7 @@ def test_no_graph_is_kept_from_segment_to_segment(memory: str) -> None:
 # ---------------------------------------------------------------------------------------------------- saved and read
 
 
-def told_in_one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
+def one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -549,7 +550,7 @@ def damaged(kind: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a tensor less", "a tensor more", "another shape", "garbage", "half", "nothing"])
-def test_adapter_that_does_not_fit_is_told_in_one_line(kind: str, tmp_path: Path) -> None:
+def test_adapter_that_does_not_fit_is_reported_in_one_line(kind: str, tmp_path: Path) -> None:
     model = adapted(pretrained(), trained=True)
     model.save_pretrained(tmp_path)
     damaged(kind, tmp_path)
@@ -557,7 +558,7 @@ def test_adapter_that_does_not_fit_is_told_in_one_line(kind: str, tmp_path: Path
     before = all_losses(fresh)
     with pytest.raises(AwesumError) as error:
         fresh.load_adapter(tmp_path)
-    assert WEIGHTS in told_in_one_line(error)
+    assert WEIGHTS in one_line(error)
     assert torch.equal(all_losses(fresh), before), "half of an adapter was taken over"
 
 
@@ -565,21 +566,21 @@ def test_adapter_that_does_not_fit_is_told_in_one_line(kind: str, tmp_path: Path
     "text",
     ['{"memory": "attentive",', "[]", "7", '"text"', "null", '{"memory": "atentive"}', '{"rank": 0}', '{"rang": 8}'],
 )
-def test_configuration_that_cannot_be_read_is_told_in_one_line(text: str, tmp_path: Path) -> None:
+def test_configuration_that_cannot_be_read_is_reported_in_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / ADAPTER).write_text(text)
     with pytest.raises(AwesumError) as error:
         read_config(tmp_path)
-    told_in_one_line(error)
+    one_line(error)
 
 
 def test_configuration_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     with pytest.raises(AwesumError) as error:
         read_config(tmp_path)
-    assert ADAPTER in told_in_one_line(error)
+    assert ADAPTER in one_line(error)
     (tmp_path / ADAPTER).write_bytes(b"\xff\xfe\x00")
     with pytest.raises(AwesumError) as error:
         read_config(tmp_path)
-    told_in_one_line(error)
+    one_line(error)
 
 
 @pytest.mark.parametrize(
@@ -603,13 +604,25 @@ def test_configuration_that_is_not_there_or_no_text(tmp_path: Path) -> None:
 def test_configuration_that_makes_no_sense(options: dict[str, Any], text: str) -> None:
     with pytest.raises(AwesumError, match=text) as error:
         AdapterConfig(**options)
-    told_in_one_line(error)
+    one_line(error)
 
 
 def test_configuration_is_plain_text(tmp_path: Path) -> None:
     adapted(pretrained(), memory="compressive").save_pretrained(tmp_path)
     values = json.loads((tmp_path / ADAPTER).read_text())
     assert (values["base"], values["memory"], values["memory_layers"]) == ("tiny", "compressive", 2)
+    assert values["system"] == "adapter"
+
+
+def test_configuration_of_an_older_version_is_read(tmp_path: Path) -> None:
+    """Without its system, and with the older name of a setting; the shipped adapter is one."""
+    (tmp_path / ADAPTER).write_text('{"base": "tiny", "memory": "none", "salient": "points"}')
+    config = read_config(tmp_path)
+    assert (config.salient, config.system) == ("rewrite", "adapter")
+    shipped = read_config(Path(awesum.__file__).parent / "writer")
+    assert (shipped.salient, shipped.memory, shipped.system) == ("rewrite", "none", "adapter")
+    with pytest.raises(AwesumError, match="'points' is not one of none, text, rewrite"):
+        AdapterConfig(salient="points")
 
 
 @pytest.mark.parametrize(
@@ -625,13 +638,13 @@ def test_model_of_another_structure_is_refused(config: PretrainedConfig) -> None
     base = AutoModelForCausalLM.from_config(config)
     with pytest.raises(AwesumError) as error:
         adapted(base)
-    told_in_one_line(error)
+    one_line(error)
 
 
 def test_more_layers_than_there_are() -> None:
     with pytest.raises(AwesumError, match="there are 4 layers") as error:
         adapted(pretrained(), memory_layers=5)
-    told_in_one_line(error)
+    one_line(error)
 
 
 def test_rank_is_at_most_that_of_the_matrix() -> None:
@@ -696,24 +709,24 @@ def test_documents_that_have_ended_drop_out() -> None:
 def test_slots_keep_their_own_memories() -> None:
     """What is noted at a place twice is the second; who moves takes all along."""
     model = adapted(pretrained(), trained=True)
-    remembered = Remembered(model, 3)
+    slots = MemorySlots(model, 3)
     read = Passage()
     with torch.no_grad():
         model.base.model(input_ids=torch.tensor([[5, 6, 7, 8]]), passage=read)
     for slot in range(2):
-        remembered.fill(slot, None, read, slice(1, 3), limit=4)
+        slots.fill(slot, None, read, slice(1, 3), limit=4)
     torch.manual_seed(2)
     wrong, right = torch.randn(2, 2, 3, 32)
-    remembered.note(Passage(written={2: wrong, 3: wrong}), torch.tensor([[3, 4, 5], [3, 4, 5]]), [3, 3])
-    remembered.note(Passage(written={2: right, 3: right}), torch.tensor([[4, 5, 6], [4, 5, 6]]), [3, 3])
-    states = remembered.after(1, 4)
+    slots.note(Passage(written={2: wrong, 3: wrong}), torch.tensor([[3, 4, 5], [3, 4, 5]]), [3, 3])
+    slots.note(Passage(written={2: right, 3: right}), torch.tensor([[4, 5, 6], [4, 5, 6]]), [3, 3])
+    states = slots.after(1, 4)
     for layer in (2, 3):
         assert torch.equal(states[layer]["summary"].written[0], right[1])
         assert torch.equal(states[layer]["source"].written[0], read.written[layer][0, 1:3])
-    remembered.move(1, 0)
-    assert torch.equal(remembered.after(0, 3)[2]["summary"].written[0], right[1, :2])
-    assert remembered.after(0, 1)[2]["summary"].written is None
-    assert remembered.after(0, 0)[2]["summary"].written is None
+    slots.move(1, 0)
+    assert torch.equal(slots.after(0, 3)[2]["summary"].written[0], right[1, :2])
+    assert slots.after(0, 1)[2]["summary"].written is None
+    assert slots.after(0, 0)[2]["summary"].written is None
 
 
 def test_end_of_an_answer_is_what_the_model_says() -> None:
@@ -724,9 +737,9 @@ def test_end_of_an_answer_is_what_the_model_says() -> None:
     assert adapted(base).end == 9
     base.generation_config.eos_token_id = base.config.eos_token_id = None
     assert ends_of(base) == []
-    with pytest.raises(AwesumError, match="with which token an answer ends") as error:
+    with pytest.raises(AwesumError, match="which token ends an answer") as error:
         _ = adapted(pretrained_without_end()).end
-    told_in_one_line(error)
+    one_line(error)
 
 
 def pretrained_without_end() -> PreTrainedModel:

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BartConfig, BartForConditionalGeneration, T5Config
+from transformers import AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGeneration, T5Config
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.models.bart.modeling_bart import shift_tokens_right
 from transformers.utils import logging as library_logging
 
 from awesum.errors import AwesumError
 from awesum.memory import MemoryState, Recollection
+from awesum.models import bart as module
 from awesum.models.bart import (
     AwesomeBart,
     AwesomeConfig,
@@ -32,8 +33,8 @@ from awesum.models.bart import (
     Memories,
     Pass,
     Salient,
-    memory_layers,
 )
+from awesum.models.memory_settings import memory_layers
 from tests.reference.memory import Document, attentive_update, compressive_update
 
 TINY: dict[str, Any] = {
@@ -87,7 +88,7 @@ def plain(seed: int = 0, **options: Any) -> BartForConditionalGeneration:
     return scrambled(BartForConditionalGeneration(BartConfig(**TINY | options)).double().eval(), seed)
 
 
-def equipped(bart: BartForConditionalGeneration, **options: Any) -> AwesomeBart:
+def with_memory(bart: BartForConditionalGeneration, **options: Any) -> AwesomeBart:
     """Fresh, with the weights of a BART, as `from_pretrained` would make it."""
     model = AwesomeBart(AwesomeConfig(**TINY | MEMORY | options)).double().eval()
     missing, unexpected = model.load_state_dict(bart.state_dict(), strict=False)
@@ -151,7 +152,7 @@ def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("options", [{"memory": "none"}, {"memory": "none", "salient": "text"}])
 def test_without_memory_it_is_bart(attention: str, options: dict[str, Any]) -> None:
     bart = plain(attn_implementation=attention)
-    model = equipped(bart, **options)
+    model = with_memory(bart, **options)
     assert model.config._attn_implementation == bart.config._attn_implementation == attention
     assert model.state_dict().keys() == bart.state_dict().keys()
     batch = Batch(0)
@@ -170,7 +171,7 @@ def test_without_memory_it_is_bart(attention: str, options: dict[str, Any]) -> N
 @pytest.mark.parametrize("beams", [1, 3])
 def test_without_memory_it_writes_what_bart_writes(attention: str, beams: int) -> None:
     bart = plain(attn_implementation=attention)
-    model = equipped(bart, memory="none")
+    model = with_memory(bart, memory="none")
     batch = Batch(0)
     options = {"num_beams": beams, "length_penalty": 2.0, "no_repeat_ngram_size": 2, "max_new_tokens": 12}
     scores = {"return_dict_in_generate": True, "output_scores": True} if beams > 1 else {}
@@ -184,7 +185,7 @@ def test_without_memory_it_writes_what_bart_writes(attention: str, beams: int) -
 
 def test_without_labels_it_is_bart_with_and_without_a_mask_of_the_decoder() -> None:
     bart, batch = plain(), Batch(0)
-    model = equipped(bart, memory="none")
+    model = with_memory(bart, memory="none")
     inputs = {"input_ids": batch.ids, "attention_mask": batch.mask}
     close(model(**inputs).logits, bart(**inputs).logits)
     close(model(input_ids=batch.ids).logits, bart(input_ids=batch.ids).logits)
@@ -197,10 +198,10 @@ def test_without_labels_it_is_bart_with_and_without_a_mask_of_the_decoder() -> N
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("layers", [1, 2, "all", [0, 2], [-1]])
 @pytest.mark.parametrize("direction", ["forward", "both"])
-def test_freshly_equipped_with_attentive_memory_it_is_bart(attention: str, layers: Any, direction: str) -> None:
+def test_bart_with_a_fresh_attentive_memory_is_bart(attention: str, layers: Any, direction: str) -> None:
     """In all segments: the memory fills up, but the read starts at zero."""
     bart = plain(attn_implementation=attention)
-    model = equipped(bart, memory_layers=layers, memory_direction=direction)
+    model = with_memory(bart, memory_layers=layers, memory_direction=direction)
     memory = None
     for segment in range(3):
         batch = Batch(segment)
@@ -224,7 +225,7 @@ def test_freshly_equipped_with_attentive_memory_it_is_bart(attention: str, layer
 def test_compressive_memory_begins_as_bart(attention: str, layers: Any) -> None:
     """In the first segment, when it is empty; then no more."""
     bart = plain(attn_implementation=attention)
-    model = equipped(bart, memory="compressive", memory_layers=layers)
+    model = with_memory(bart, memory="compressive", memory_layers=layers)
     batch = Batch(0)
     ours, theirs = model(**batch.inputs), bart(**batch.inputs)
     close(ours.logits, theirs.logits)
@@ -317,7 +318,7 @@ def test_it_is_the_paper(kind: str, layers: Any, attention: str) -> None:
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("kind", ["none", *KINDS])
 @torch.no_grad()
-def test_salient_vectors_are_further_keys_and_values(kind: str, attention: str) -> None:
+def test_salient_vectors_are_extra_keys_and_values(kind: str, attention: str) -> None:
     model = tiny(memory=kind, salient="key-value", attn_implementation=attention)
     w = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     layers = {"encoder": [], "decoder": []} if kind == "none" else {"encoder": [2, 3], "decoder": [1, 2]}
@@ -354,7 +355,7 @@ def test_salient_vectors_that_are_masked_change_nothing(kind: str) -> None:
 
 def test_salient_projection_begins_as_nothing_done_and_learns() -> None:
     bart = plain()
-    model = equipped(bart, memory="none", salient="key-value")
+    model = with_memory(bart, memory="none", salient="key-value")
     batch = Batch(0)
     for layer in model.model.encoder.layers:
         assert torch.equal(layer.salient_projection.weight, torch.eye(24, dtype=torch.float64))
@@ -480,7 +481,7 @@ def test_every_weight_of_the_memory_learns_from_the_next_segment(kind: str) -> N
 def test_after_one_step_of_a_fresh_model_everything_learns(kind: str) -> None:
     """The read that starts at zero is in the way of all other gradients, but only once."""
     torch.manual_seed(0)
-    model = equipped(plain(), memory=kind)
+    model = with_memory(plain(), memory=kind)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for step in range(2):
         optimizer.zero_grad()
@@ -632,7 +633,7 @@ def test_gradient_checkpointing_keeps_nothing_either(kind: str, monkeypatch: pyt
             super().__init__(*args, **kwargs)
             passes.append(weakref.ref(self))
 
-    monkeypatch.setattr(bart, "Pass", Watched)
+    monkeypatch.setattr(module, "Pass", Watched)
     model = tiny(memory=kind).train()
     model.gradient_checkpointing_enable()
     run(model)
@@ -658,7 +659,7 @@ def test_attention_to_memory_is_dropped_out_also_for_a_single_token() -> None:
     attention = model.model.decoder.layers[2].self_attn
     hidden, found = torch.randn(3, 1, 24, dtype=torch.float64), []
     recollection = model.model.decoder.recollect(memory.decoder)[2]
-    extra = model.model.decoder.layers[2].memory.read(recollection)
+    extra = model.model.decoder.layers[2].memory.extra(recollection)
     for seed in range(2):
         torch.manual_seed(seed)
         found.append(attention(hidden, extra=extra)[0])
@@ -739,7 +740,7 @@ def write(model: AwesomeBart, batch: Batch, memory: Memories, **options: Any) ->
 
 
 def ended(row: torch.Tensor) -> list[int]:
-    """Without what stands behind the end."""
+    """Without the padding after the end."""
     tokens = row.tolist()
     return tokens[: tokens.index(2, 1) + 1] if 2 in tokens[1:] else tokens
 
@@ -907,7 +908,7 @@ def test_trunk_ends_below_the_first_memory() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_of_what_comes_behind(kind: str) -> None:
+def test_memory_of_later_segments(kind: str) -> None:
     """From the last segment to the first: each segment reads what the later ones have left."""
     model = tiny(memory=kind, memory_direction="both")
     encoder = model.model.encoder
@@ -939,7 +940,7 @@ def test_memory_of_what_comes_behind(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_memory_of_what_comes_behind_is_the_equations(kind: str) -> None:
+def test_memory_of_later_segments_is_the_equations(kind: str) -> None:
     """Two segments back: the memory that the first one reads, from what the layers wrote, in NumPy."""
     model = tiny(memory=kind, memory_direction="both", memory_layers=1)
     encoder = model.model.encoder
@@ -1057,7 +1058,7 @@ def test_layers_survive_saving_in_every_spelling(layers: Any, tmp_path: Path) ->
         assert loaded.state_dict().keys() == model.state_dict().keys()
 
 
-def test_bart_is_equipped_and_stays_bart(bart_folder: Path) -> None:
+def test_bart_gets_memory_and_stays_bart(bart_folder: Path) -> None:
     bart = BartForConditionalGeneration.from_pretrained(bart_folder).eval()
     model = AwesomeBart.from_pretrained(bart_folder, memory="attentive", memory_layers=2, memory_size=8)
     assert model.config.memory_size == 8
@@ -1072,7 +1073,7 @@ def test_bart_is_equipped_and_stays_bart(bart_folder: Path) -> None:
     assert all(weight.isfinite().all() for weight in model.parameters())
 
 
-def test_bart_is_equipped_with_compression_that_is_a_mean(bart_folder: Path) -> None:
+def test_bart_gets_a_compression_that_is_a_mean(bart_folder: Path) -> None:
     model = AwesomeBart.from_pretrained(bart_folder, memory="compressive", memory_layers=1, memory_size=8)
     compress = model.model.decoder.layers[2].memory.compress
     states = torch.randn(1, 24, 5, dtype=torch.float64)
@@ -1080,7 +1081,7 @@ def test_bart_is_equipped_with_compression_that_is_a_mean(bart_folder: Path) -> 
     assert not compress.bias.any()
 
 
-def test_bart_without_its_head_is_equipped_too(tmp_path: Path) -> None:
+def test_bart_without_its_head_gets_memory_too(tmp_path: Path) -> None:
     """As `facebook/bart-large` is stored: names without `model.`, a configuration full of older days."""
     bart = plain()
     bart.final_logits_bias.zero_()
@@ -1123,6 +1124,105 @@ def test_options_of_the_library_are_still_its_own(bart_folder: Path) -> None:
     assert AwesomeBart.from_pretrained(bart_folder, config=given).config.memory == "none"
 
 
+@pytest.mark.parametrize("options", VARIANTS, ids=lambda options: "-".join(options.values()))
+@torch.no_grad()
+def test_library_s_auto_class_loads_what_we_save(options: dict[str, str], tmp_path: Path) -> None:
+    model = tiny(**options)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert type(loaded) is AwesomeBart
+    salient = Batch(0).salient() if options["salient"] == "key-value" else None
+    for ours, theirs in zip(run(loaded, salient=salient), run(model, salient=salient), strict=True):
+        close(ours.logits, theirs.logits)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor), name
+
+
+def test_library_s_auto_class_takes_its_options(trained_folder: Path) -> None:
+    loaded, report = AutoModelForSeq2SeqLM.from_pretrained(
+        trained_folder, dtype=torch.bfloat16, attn_implementation="eager", output_loading_info=True
+    )
+    assert (type(loaded), loaded.dtype) == (AwesomeBart, torch.bfloat16)
+    assert loaded.config._attn_implementation == "eager"
+    assert not report["missing_keys"]
+
+
+@pytest.mark.parametrize("folder", ["bart_folder", "trained_folder"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"local_files_only": True},
+        {"local_files_only": False},
+        {"use_safetensors": True},
+        {"use_safetensors": None},
+        {"trust_remote_code": False},
+        {"trust_remote_code": None},
+        {"revision": "main"},
+        {"token": None, "cache_dir": None, "force_download": False},
+        {"device_map": "cpu"},
+        {"dtype": "auto"},
+        {"low_cpu_mem_usage": True},
+    ],
+    ids=str,
+)
+@torch.no_grad()
+def test_options_of_every_model_of_the_library(
+    options: dict[str, Any], folder: str, request: pytest.FixtureRequest
+) -> None:
+    path = request.getfixturevalue(folder)
+    plain = AwesomeBart.from_pretrained(path, **MEMORY)
+    model = AwesomeBart.from_pretrained(path, **MEMORY, **options)
+    assert model.dtype == torch.float64
+    assert model.device.type == "cpu"
+    close(model(**Batch(0).inputs).logits, plain(**Batch(0).inputs).logits)
+
+
+def test_loading_info_is_that_of_the_library(bart_folder: Path, trained_folder: Path) -> None:
+    model, report = AwesomeBart.from_pretrained(trained_folder, output_loading_info=True)
+    assert isinstance(model, AwesomeBart)
+    assert not any(report[name] for name in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    _, report = AwesomeBart.from_pretrained(bart_folder, **MEMORY, output_loading_info=True)
+    assert report["missing_keys"]
+    assert all(".memory." in key for key in report["missing_keys"])
+
+
+def test_sizes_may_differ_where_that_is_asked_for(bart_folder: Path) -> None:
+    with pytest.raises(AwesumError, match="of another size"):
+        AwesomeBart.from_pretrained(bart_folder, memory="none", max_position_embeddings=32)
+    model = AwesomeBart.from_pretrained(
+        bart_folder, memory="none", max_position_embeddings=32, ignore_mismatched_sizes=True
+    )
+    assert model.config.max_position_embeddings == 32
+
+
+@pytest.mark.parametrize("option", [{"trust_remote_code": True}, {"use_safetensors": False}], ids=str)
+def test_code_and_pickles_of_others_are_refused(option: dict[str, bool], trained_folder: Path) -> None:
+    with pytest.raises(AwesumError) as error:
+        AwesomeBart.from_pretrained(trained_folder, **option)
+    assert "=".join(map(str, *option.items())) in message(error)
+
+
+def test_configuration_may_be_a_file_or_a_folder(trained_folder: Path) -> None:
+    for config in (trained_folder, str(trained_folder), trained_folder / "config.json"):
+        assert AwesomeBart.from_pretrained(trained_folder, config=config).config.memory_size == 10
+
+
+@pytest.mark.parametrize("system", ["awesome", "se3"])
+def test_folder_records_its_system(system: str, bart_folder: Path, tmp_path: Path) -> None:
+    options = {} if system == "awesome" else {"memory": "none", "system": system}
+    AwesomeBart.from_pretrained(bart_folder, **{"memory_layers": 1} | options).save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["system"] == system
+    assert AwesomeBart.from_pretrained(tmp_path).config.system == system
+
+
+def test_folder_of_before_systems_still_loads(trained_folder: Path, tmp_path: Path) -> None:
+    folder = copy_of(trained_folder, tmp_path)
+    saved = json.loads((folder / "config.json").read_text())
+    del saved["system"]
+    (folder / "config.json").write_text(json.dumps(saved))
+    assert AwesomeBart.from_pretrained(folder).config.system == "awesome"
+
+
 # --------------------------------------------------------------------------------------------------- what goes wrong
 
 
@@ -1149,7 +1249,7 @@ def test_options_of_the_library_are_still_its_own(bart_folder: Path) -> None:
         ({"memory_size": "many"}, "memory_size must be a whole number, 1 or more, not 'many'"),
     ],
 )
-def test_wrong_options_are_told_in_one_line(options: dict[str, Any], expected: str, bart_folder: Path) -> None:
+def test_wrong_options_are_reported_in_one_line(options: dict[str, Any], expected: str, bart_folder: Path) -> None:
     with pytest.raises(AwesumError) as error:
         AwesomeBart.from_pretrained(bart_folder, **{"memory_layers": 2} | options)
     assert expected in message(error)

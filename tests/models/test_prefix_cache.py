@@ -13,7 +13,7 @@ import torch
 
 from awesum.errors import AwesumError
 from awesum.models.causal import ChatModel
-from awesum.models.prefix_cache import KeptSegments
+from awesum.models.prefix_cache import PrefixCache
 from tests.models.test_causal_memory import MEMORIES, Make, documents, followed, make, slow
 
 __all__ = ["make"]
@@ -23,8 +23,8 @@ __all__ = ["make"]
 def keeping(chat: ChatModel, folder: Path) -> Iterator[list[int]]:
     """With a folder; tells how many tokens each look of the model was at."""
     looks: list[int] = []
-    assert chat.memory is not None
-    chat.kept = KeptSegments(chat.memory, folder)
+    assert chat.adapter is not None
+    chat.prefix_cache = PrefixCache(chat.adapter, folder)
     hook = chat.model.base_model.embed_tokens.register_forward_pre_hook(
         lambda _, given: looks.append(given[0].shape[1])
     )
@@ -32,7 +32,7 @@ def keeping(chat: ChatModel, folder: Path) -> Iterator[list[int]]:
         yield looks
     finally:
         hook.remove()
-        chat.kept = None
+        chat.prefix_cache = None
 
 
 def files(folder: Path) -> set[Path]:
@@ -71,8 +71,8 @@ def test_adapters_and_questions_share_a_segment(make: Make, tmp_path: Path) -> N
     for memory, more in (("none", 1), ("attentive", 2), ("compressive", 2), ("none", 0)):
         before = files(tmp_path)
         chat = make(memory)
-        assert chat.memory is not None
-        assert more <= 1 or len(chat.memory.roles.remembering) == more
+        assert chat.adapter is not None
+        assert more <= 1 or len(chat.adapter.roles.remembering) == more
         with keeping(chat, tmp_path):
             followed(chat, [[first], [other]], 2)
         assert len(files(tmp_path) - before) == more, memory
@@ -107,7 +107,7 @@ def test_damaged_file_is_made_again(damage: str, make: Make, tmp_path: Path) -> 
         assert path.read_bytes() == whole
 
 
-def test_folder_that_cannot_be_written_is_told_in_one_line(make: Make, tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_reported_in_one_line(make: Make, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     chat = make("none")
     with keeping(chat, tmp_path / "file"), pytest.raises(AwesumError, match="name another folder") as error:

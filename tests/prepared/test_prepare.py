@@ -1,4 +1,4 @@
-"""`awesum data prepare`: what is made, what is kept, what is made again, and what reading it back refuses."""
+"""`awesum data prepare`: what it writes, reuses and repairs, and what reading the result refuses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from awesum.analysis import segmentation
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.sentences import sentence_spans
 from awesum.cli import main
-from awesum.datasets import examples
+from awesum.datasets import Dataset, Stream, examples
 from awesum.datasets.rows import Example
 from awesum.loading import load_tokenizer
-from awesum.prepared.prepare import Maker, Preparations, coverage, prepare
+from awesum.prepared.prepare import Preparations, Preparer, _count, coverage, prepare
 from awesum.prepared.shards import SIZE
 from awesum.prepared.splits import PreparedDocument, prepared
 from awesum.scoring import oracle, targets
@@ -37,7 +37,7 @@ ROWS: list[dict[str, Any]] = [
     for number in range(2 * SIZE + 5)
 ]
 LOWER, UPPER = 60, 90
-"""Tokens, so that these documents have several segments."""
+"""Tokens; small enough for these documents to have several segments."""
 
 Prepare = Callable[..., Preparations]
 
@@ -49,7 +49,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make(tmp_path: Path, source: Path, tiny_folder: Path, tiny_encoder: SentenceEncoder) -> Prepare:
-    """Into the folder `out`, with the tiny models, in this process."""
+    """Prepares into the folder `out`, with the tiny models, in this process."""
     usual = {
         "tokenizer": str(tiny_folder),
         "encoder": tiny_encoder,
@@ -65,24 +65,24 @@ def make(tmp_path: Path, source: Path, tiny_folder: Path, tiny_encoder: Sentence
     return run
 
 
-class Made(list[str]):
-    """The ids of documents in the order in which they were made; `stop` is how many, before it is interrupted."""
+class PreparedIds(list[str]):
+    """The ids of the documents in the order they were prepared; interrupts after `stop` of them."""
 
     stop: int | None = None
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Made:
-    recorded = Made()
-    call = Maker.__call__
+def prepared_ids(monkeypatch: pytest.MonkeyPatch) -> PreparedIds:
+    recorded = PreparedIds()
+    call = Preparer.__call__
 
-    def recording(self: Maker, example: Example) -> PreparedDocument:
+    def recording(self: Preparer, example: Example) -> PreparedDocument:
         if len(recorded) == recorded.stop:
             raise KeyboardInterrupt
         recorded.append(example.id)
         return call(self, example)
 
-    monkeypatch.setattr(Maker, "__call__", recording)
+    monkeypatch.setattr(Preparer, "__call__", recording)
     return recorded
 
 
@@ -96,7 +96,7 @@ def equal(left: PreparedDocument, right: PreparedDocument) -> bool:
     return same and np.array_equal(left.embeddings, right.embeddings)
 
 
-def test_documents_can_be_asked_for_in_any_order(make: Prepare) -> None:
+def test_documents_can_be_accessed_in_any_order(make: Prepare) -> None:
     split = prepared(make().folder, "train")
     read = list(split)
     for index in (len(ROWS) - 1, 0, SIZE, SIZE - 1, -1):
@@ -111,7 +111,7 @@ def test_documents_can_be_asked_for_in_any_order(make: Prepare) -> None:
     assert len(split.head(None)) == len(split.head(10**6)) == len(ROWS)
 
 
-def test_content_is_what_the_plain_functions_give(
+def test_content_matches_the_plain_functions(
     make: Prepare, source: Path, tiny_folder: Path, tiny_encoder: SentenceEncoder
 ) -> None:
     result = make()
@@ -135,15 +135,16 @@ def test_content_is_what_the_plain_functions_give(
         assert document.embeddings.dtype == np.float16
         np.testing.assert_array_equal(document.embeddings, embeddings.astype(np.float16))
     figures = result.splits[0]
-    assert (figures.documents, figures.shards, figures.made) == (len(ROWS), 3, 3)
+    assert (figures.documents, figures.shards, figures.written) == (len(ROWS), 3, 3)
     assert figures.sentences == sum(len(document.sentences) for document in read)
     assert figures.coverage == pytest.approx(np.mean([document.coverage for document in read]))
 
 
-def test_processes_make_the_same(make: Prepare, tmp_path: Path, source: Path) -> None:
+def test_several_processes_give_the_same_result(make: Prepare, tmp_path: Path, source: Path) -> None:
     alone = list(prepared(make().folder, "train"))
     (tmp_path / "out").rename(tmp_path / "alone")
     together = list(prepared(make(processes=2).folder, "train"))
+    assert len(alone) == len(ROWS)
     assert all(equal(left, right) for left, right in zip(alone, together, strict=True))
 
 
@@ -155,7 +156,7 @@ def test_coverage_counts_words_in_the_segment_that_has_to_write_them() -> None:
     assert coverage("予算", ["予算", ""], segments) is None
 
 
-def test_a_document_with_several_queries_is_read_once(
+def test_document_with_several_queries_is_encoded_once(
     make: Prepare, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [ROWS[0] | {"id": str(number), "query": f"{number}?"} for number in range(4)]
@@ -168,37 +169,37 @@ def test_a_document_with_several_queries_is_read_once(
     assert len(calls) == 1
 
 
-def test_interrupted_it_goes_on_where_it_stopped(make: Prepare, made: Made, tmp_path: Path) -> None:
-    made.stop = SIZE + 3
+def test_interrupted_run_is_resumed(make: Prepare, prepared_ids: PreparedIds, tmp_path: Path) -> None:
+    prepared_ids.stop = SIZE + 3
     with pytest.raises(KeyboardInterrupt):
         make()
     (key,) = (tmp_path / "out").iterdir()
     assert {path.name for path in key.iterdir()} == {"settings.json", "train-00000.parquet"}
     assert "is not finished" in refusal(lambda: prepared(key, "train"))
-    made.clear()
-    made.stop = None
+    prepared_ids.clear()
+    prepared_ids.stop = None
     figures = make().splits[0]
-    assert made == ids(SIZE)
-    assert (figures.documents, figures.shards, figures.made) == (len(ROWS), 3, 2)
+    assert prepared_ids == ids(SIZE)
+    assert (figures.documents, figures.shards, figures.written) == (len(ROWS), 3, 2)
     assert [document.id for document in prepared(key, "train")] == ids()
-    made.clear()
+    prepared_ids.clear()
     again = make().splits[0]
-    assert made == []
-    assert (again.made, again.as_dict()) == (0, figures.as_dict())
+    assert prepared_ids == []
+    assert (again.written, again.as_dict()) == (0, figures.as_dict())
 
 
-def test_fewer_documents_are_the_first_ones_and_more_go_on(make: Prepare, made: Made) -> None:
+def test_fewer_documents_are_the_first_ones_and_more_reuse_them(make: Prepare, prepared_ids: PreparedIds) -> None:
     folder = make(documents=SIZE + 2).folder
-    assert made == [document.id for document in prepared(folder, "train")] == ids(0, SIZE + 2)
-    made.clear()
+    assert prepared_ids == [document.id for document in prepared(folder, "train")] == ids(0, SIZE + 2)
+    prepared_ids.clear()
     assert make().folder == folder
-    assert made == ids(SIZE)
-    made.clear()
+    assert prepared_ids == ids(SIZE)
+    prepared_ids.clear()
     make(documents=3)
     assert [document.id for document in prepared(folder, "train")] == ids(0, 3)
     make()
     assert [document.id for document in prepared(folder, "train")] == ids()
-    assert made == []
+    assert prepared_ids == []
 
 
 def test_other_settings_get_another_folder(
@@ -218,29 +219,29 @@ def test_other_settings_get_another_folder(
     assert settings["dataset"] == "mine"
     assert settings["tokenizer"]["name"] == str(tiny_bart_folder)
     message = refusal(lambda: prepared(tmp_path / "out", "train"))
-    assert "holds several preparations" in message
+    assert "contains several prepared datasets" in message
     assert all(folder.name in message for folder in folders)
     assert len(list(prepared(folders[1], "train"))) == 1
 
 
-def test_other_name_of_the_same_tokenizer_is_the_same(make: Prepare, tiny_folder: Path, tmp_path: Path) -> None:
+def test_folder_does_not_depend_on_the_name_of_the_tokenizer(make: Prepare, tiny_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tiny_folder)
     assert make(documents=1).folder == make(documents=1, tokenizer=str(tmp_path / "link")).folder
 
 
-def test_changed_source_is_noticed(make: Prepare, made: Made, source: Path) -> None:
+def test_changed_source_is_detected(make: Prepare, prepared_ids: PreparedIds, source: Path) -> None:
     folder = make().folder
-    made.clear()
+    prepared_ids.clear()
     changed = [dict(row) for row in ROWS]
     changed[SIZE + 1]["summary"] = "The rocket costs more."
     written(source, "train.jsonl.zst", zstd(plain(changed)))
-    made.stop = 2
+    prepared_ids.stop = 2
     with pytest.raises(KeyboardInterrupt):
         make()
-    made.clear()
-    made.stop = None
+    prepared_ids.clear()
+    prepared_ids.stop = None
     assert make().folder == folder
-    assert made == ids(SIZE, 2 * SIZE)
+    assert prepared_ids == ids(SIZE, 2 * SIZE)
     assert [document.summary for document in prepared(folder, "train")] == [row["summary"] for row in changed]
     written(source, "train.jsonl.zst", zstd(plain(changed[:SIZE])))
     make()
@@ -248,18 +249,18 @@ def test_changed_source_is_noticed(make: Prepare, made: Made, source: Path) -> N
 
 
 @pytest.mark.parametrize("harm", ["truncated", "overwritten", "other columns", "no file"])
-def test_damaged_shard_is_refused_and_made_again(make: Prepare, made: Made, harm: str) -> None:
+def test_damaged_shard_is_refused_and_repaired(make: Prepare, prepared_ids: PreparedIds, harm: str) -> None:
     import pyarrow
     import pyarrow.parquet
 
     folder = make().folder
-    made.clear()
+    prepared_ids.clear()
     path = folder / "train-00001.parquet"
     content = path.read_bytes()
     if harm == "truncated":
         path.write_bytes(content[: len(content) // 2])
     elif harm == "overwritten":
-        middle = len(content) // 8  # the last half is about the columns, not what is in them
+        middle = len(content) // 8  # the last half is metadata, not data
         path.write_bytes(content[:middle] + bytes(100) + content[middle + 100 :])
     elif harm == "other columns":
         pyarrow.parquet.write_table(pyarrow.table({"id": ids(SIZE, 2 * SIZE)}), path)
@@ -269,7 +270,7 @@ def test_damaged_shard_is_refused_and_made_again(make: Prepare, made: Made, harm
     assert str(path) in message
     assert "run the same `awesum data prepare` again" in message
     make()
-    assert made == ids(SIZE, 2 * SIZE)
+    assert prepared_ids == ids(SIZE, 2 * SIZE)
     assert path.read_bytes() == content
     assert [document.id for document in prepared(folder, "train")] == ids()
 
@@ -285,33 +286,33 @@ def test_encoder_can_be_named(make: Prepare, tiny_encoder: SentenceEncoder, tmp_
         assert equal(one, other)
 
 
-def test_what_encodes_no_sentences_is_refused(make: Prepare, tiny_bart_folder: Path, tiny_folder: Path) -> None:
+def test_model_that_is_no_sentence_encoder_is_refused(make: Prepare, tiny_bart_folder: Path, tiny_folder: Path) -> None:
     for folder in (tiny_bart_folder, tiny_folder):
-        assert "is no encoder of sentences" in refusal(lambda folder=folder: make(encoder=str(folder)))
+        assert "is not a sentence encoder" in refusal(lambda folder=folder: make(encoder=str(folder)))
     assert "there is no folder" in refusal(lambda: make(encoder="no/such/folder/here"))
 
 
-def test_bad_rows_are_said_and_counted(make: Prepare, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_rows_are_reported_and_counted(make: Prepare, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [*ROWS[:2], {"document": "only"}, ROWS[0], ROWS[2] | {"summary": " "}]
     written(source, "train.jsonl.zst", zstd(plain(rows) + b"{\n"))
     result = make()
     assert result.splits[0].skipped == {"no summary": 1, "duplicate id": 1, "empty summary": 1, "broken JSON": 1}
     assert "skipped 1 × broken JSON, 1 × duplicate id, 1 × empty summary, 1 × no summary;" in str(result)
-    said = capsys.readouterr().err.splitlines()
-    assert [line.split(" has ")[0].split(" is ")[0] for line in said] == [
+    notes = capsys.readouterr().err.splitlines()
+    assert [line.split(" has ")[0].split(" is ")[0] for line in notes] == [
         f"awesum: skipped: {source / 'train.jsonl.zst'}, line {line}" for line in (3, 4, 5, 6)
     ]
     assert [document.id for document in prepared(result.folder, "train")] == ids(0, 2)
 
 
-def test_what_cannot_be_done_is_refused_in_one_line(make: Prepare, source: Path, tmp_path: Path) -> None:
+def test_invalid_request_is_refused_in_one_line(make: Prepare, source: Path, tmp_path: Path) -> None:
     assert "--documents 0 is too few" in refusal(lambda: make(documents=0))
     assert "--processes 0 is too few" in refusal(lambda: make(processes=0))
     assert "no split 'test'" in refusal(lambda: make(chosen=["test"]))
     assert "cannot be the name of a split" in refusal(lambda: make(chosen=["../train"]))
     assert "there is no folder ./nothing" in refusal(lambda: make(tokenizer="./nothing"))
-    assert "holds no prepared documents" in refusal(lambda: prepared(source, "train"))
-    assert "holds no prepared documents" in refusal(lambda: prepared(tmp_path / "nowhere", "train"))
+    assert "contains no prepared documents" in refusal(lambda: prepared(source, "train"))
+    assert "contains no prepared documents" in refusal(lambda: prepared(tmp_path / "nowhere", "train"))
     folder = make(documents=1).folder
     assert "has no split 'test' (it has train)" in refusal(lambda: prepared(folder, "test"))
     (folder / "train.json").write_text("[")
@@ -321,13 +322,20 @@ def test_what_cannot_be_done_is_refused_in_one_line(make: Prepare, source: Path,
     assert "give another folder as --out" in refusal(make)
 
 
-def test_without_pyarrow_it_says_what_to_install(make: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = builtins.__import__
+def test_progress_of_a_dataset_that_is_not_in_the_paper_has_no_total() -> None:
+    dataset = Dataset(name="novels", repository="someone/novels", note="no licence is stated")
+    stream = Stream(dataset, "train", "skip", print)
+    assert _count(stream, None) is None
+    assert _count(stream, 7) == 7
+
+
+def test_without_pyarrow_the_error_says_what_to_install(make: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_import = builtins.__import__
 
     def without(name: str, *rest: Any) -> Any:
         if name.startswith("pyarrow"):
             raise ImportError(name)
-        return whole(name, *rest)
+        return real_import(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
     assert "pip install 'awesum[data]'" in refusal(make)
@@ -345,14 +353,15 @@ def test_command_prepares_all_splits(
     tiny_encoder.model.save_pretrained(tmp_path / "encoder")
     tiny_encoder.tokenizer.save_pretrained(tmp_path / "encoder")
     monkeypatch.setattr("awesum.prepared.prepare.minilm_folder", lambda: tmp_path / "encoder")
+    monkeypatch.chdir(tmp_path)
     written(source, "validation.jsonl", plain(ROWS[:3]))
     capsys.readouterr()
     command = ["data", "prepare", str(source), "--out", "out", "--tokenizer", str(tiny_folder), "--processes", "1"]
     assert main([*command, "--documents", "4"]) == 0
     captured = capsys.readouterr()
     train, validation, where = captured.out.splitlines()
-    assert train.startswith("train: 4 documents in 1 shard (1 made, 0 were there), ")
-    assert validation.startswith("validation: 3 documents in 1 shard (1 made, 0 were there), ")
+    assert train.startswith("train: 4 documents in 1 shard (1 written, 0 reused), ")
+    assert validation.startswith("validation: 3 documents in 1 shard (1 written, 0 reused), ")
     assert captured.err == ""
     assert where.startswith("in out/")
     assert [document.id for document in prepared(where.removeprefix("in "), "validation")] == ids(0, 3)

@@ -1,4 +1,4 @@
-"""The smallest PDF that a test needs: lines of Helvetica, one list of lines a page."""
+"""Writes minimal PDF files for tests: lines of Helvetica, one list of lines per page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word documents: everything in the body, in order; what is not read is noted."""
+"""Word documents: everything in the body, in order, and a note on whatever is not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Books: chapters in reading order, with nothing run together and nothing lost."""
+"""EPUB books: chapters in reading order, nothing run together, nothing lost."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ FIRST = (
 
 
 def book(*chapters: str) -> bytes:
-    made = epub.EpubBook()
-    made.set_identifier("id")
-    made.set_title("Book")
-    made.set_language("en")
+    new = epub.EpubBook()
+    new.set_identifier("id")
+    new.set_title("Book")
+    new.set_language("en")
     items = [epub.EpubHtml(title=str(n), file_name=f"c{n}.xhtml", content=text) for n, text in enumerate(chapters)]
     for item in (*items, epub.EpubNcx(), epub.EpubNav()):
-        made.add_item(item)
-    made.spine = ["nav", *reversed(items)]
+        new.add_item(item)
+    new.spine = ["nav", *reversed(items)]
     data = io.BytesIO()
-    epub.write_epub(data, made)
+    epub.write_epub(data, new)
     return data.getvalue()
 
 
@@ -41,7 +41,7 @@ def test_chapters_are_read_in_the_order_of_the_spine(tmp_path: Path) -> None:
     assert document.notes == ("1 of 3 parts of the book are tables of contents or pictures and were left out",)
 
 
-def test_chapter_that_is_not_proper_xml_is_read_all_the_same() -> None:
+def test_chapter_that_is_not_well_formed_xml_is_still_read() -> None:
     data = book("<p>Unclosed <b>and</p><p>&bogus; more")
     text = read_epub(Source(data, path="b.epub")).text
     assert "Unclosed and" in text

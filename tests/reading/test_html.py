@@ -1,4 +1,4 @@
-"""Main content where it can be told, all visible text where not, and nothing that nobody sees."""
+"""Web pages: the main content if it can be found, else all visible text, and nothing invisible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = (
 )
 
 
-def test_main_content_is_read_without_menus_and_the_note_says_so() -> None:
+def test_main_content_is_read_without_menus_and_with_a_note() -> None:
     document = read(Source(PAGE.encode(), path="a.html"))
     assert "Paragraph 0 of" in document.text
     assert "Paragraph 8 of" in document.text
@@ -39,7 +39,7 @@ def test_reading_opens_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(Source(page.replace("<h1>", '<img src="http://127.0.0.1:9/x"><h1>').encode(), path="a.html")).text
 
 
-def test_all_visible_text_is_read_where_there_is_no_main_content(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_visible_text_is_read_if_no_main_content_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trafilatura.extract", lambda *_, **__: None)
     document = read(Source(PAGE.encode(), path="a.html"))
     assert "Imprint" in document.text
@@ -66,7 +66,7 @@ def test_declared_charset_is_respected(data: bytes, charset: str | None) -> None
     assert "Привет мир." in read(Source(data, path="a.html", charset=charset)).text
 
 
-def test_visible_text_keeps_blocks_cells_and_line_breaks_apart() -> None:
+def test_visible_text_separates_blocks_cells_and_lines() -> None:
     page = (
         "<div>Loose<p>in <b>bo</b>ld</p>tail</div><table><tr><th>A</th><td>B</td></tr></table>a<br>b<!-- no -->c"
         "<p hidden>no</p><p style='display: none'>no</p><pre>x\n y</pre><style>no</style><dl><dt>t</dt><dd>d</dd></dl>"
@@ -74,7 +74,7 @@ def test_visible_text_keeps_blocks_cells_and_line_breaks_apart() -> None:
     assert visible_text(parse(page)) == "Loose\n\nin bold\n\ntail\n\nA | B\n\na\nbc\n\nx\n y\n\nt\n\nd"
 
 
-def test_elements_that_are_never_closed_lose_no_text() -> None:
+def test_unclosed_elements_lose_no_text() -> None:
     page = "<html><head><title>no</title></head><body>" + "<b>bold <font color='red'>red " * 5_000 + "<p>The end."
     assert visible_text(parse(page)).endswith("The end.")
     assert visible_text(parse(page)).count("bold") == 5_000

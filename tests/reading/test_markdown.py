@@ -1,4 +1,4 @@
-"""Markdown is read as its reader would see it."""
+"""Markdown is read as it would be rendered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_front_matter_is_left_out_with_a_note() -> None:
     assert document.notes == ("the YAML front matter was left out",)
 
 
-def test_thematic_break_at_the_top_is_no_front_matter() -> None:
+def test_thematic_break_at_the_top_is_not_front_matter() -> None:
     document = md("---\n\nText one.\n\n---\n\nText two.\n")
     assert document.text == "Text one.\n\nText two."
     assert document.notes == ()

@@ -1,4 +1,4 @@
-"""PDF pages become running text; what is missing is either noted or refused."""
+"""PDF pages become running text; anything missing is noted, or the file is refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_bullets_begin_a_new_line() -> None:
     assert pdf([LONG, "\u2022 first " + LONG.lower(), "\u2022 second"]).text.count("\n\n\u2022") == 2
 
 
-def test_hyphens_at_line_ends_are_joined_and_those_of_compounds_stay() -> None:
+def test_words_broken_at_line_ends_are_joined_and_compounds_keep_their_hyphen() -> None:
     document = pdf(
         [
             f"A well-known thing. {LONG} repre-",
@@ -104,7 +104,7 @@ def test_password_is_named_as_the_reason() -> None:
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.6, 0.9])
-def test_cut_file_is_refused_even_where_it_could_be_repaired(keep: float) -> None:
+def test_truncated_file_is_refused_even_if_it_could_be_repaired(keep: float) -> None:
     data = write_pdf([[LONG] * 20] * 5)
     with pytest.raises(AwesumError, match="cut short"):
         read(Source(data[: int(len(data) * keep)], path="a.pdf"))
@@ -115,5 +115,5 @@ def test_damaged_file_is_refused() -> None:
         read(Source(b"%PDF-1.4\njunk\n%%EOF\n", path="a.pdf"))
 
 
-def test_junk_before_the_header_is_no_obstacle() -> None:
+def test_junk_before_the_header_is_ignored() -> None:
     assert read(Source(b"junk\n" + write_pdf([["Hello."]]), path="a.pdf")).text == "Hello."

@@ -1,4 +1,4 @@
-"""`read` finds the right reader or says in one line why there is none."""
+"""`read` finds the right reader, or refuses in one line that says why."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_content_decides_before_the_suffix(tmp_path: Path) -> None:
     assert read(page).text == "Hello & goodbye."
 
 
-def test_suffix_decides_where_content_does_not_tell(tmp_path: Path) -> None:
+def test_suffix_decides_if_content_does_not(tmp_path: Path) -> None:
     for name, expected in (("a.md", "Title"), ("a.MD", "Title"), ("a.txt", "# Title"), ("a", "# Title")):
         (tmp_path / name).write_text("# Title")
         assert read(tmp_path / name).text == expected
@@ -69,7 +69,7 @@ def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def refuse(_: Path) -> bytes:
         raise PermissionError
 
-    # chmod(0) would not do: the superuser, whom tests in containers often run as, may read everything.
+    # Not chmod(0): tests in containers often run as root, who may read everything.
     monkeypatch.setattr(Path, "read_bytes", refuse)
     (tmp_path / "secret.txt").write_text("x")
     assert "permissions" in refusal(tmp_path / "secret.txt")
@@ -105,7 +105,7 @@ def zipped(*names: str) -> bytes:
         ("cut.docx", zipped("word/document.xml")[:40], "damaged"),
     ],
 )
-def test_what_is_not_a_text_is_refused_with_its_kind(tmp_path: Path, name: str, data: bytes, reason: str) -> None:
+def test_binary_file_is_refused_naming_its_kind(tmp_path: Path, name: str, data: bytes, reason: str) -> None:
     (tmp_path / name).write_bytes(data)
     assert reason in refusal(tmp_path / name)
 
@@ -114,9 +114,9 @@ def test_readable_files_are_sorted_and_the_rest_is_listed(tmp_path: Path) -> Non
     for name in ("b.TXT", "a.md", "sub/c.pdf", "sub/d.jpg", ".hidden.txt", ".git/e.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    readable, passed_over = readable_files(tmp_path)
+    readable, others = readable_files(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in readable] == ["a.md", "b.TXT", "sub/c.pdf"]
-    assert passed_over == [tmp_path / "sub" / "d.jpg"]
+    assert others == [tmp_path / "sub" / "d.jpg"]
 
 
 def test_importing_the_package_loads_no_reader() -> None:

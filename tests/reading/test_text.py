@@ -1,4 +1,4 @@
-"""Whatever the bytes, there is a text, and notes say what was guessed or replaced."""
+"""Any bytes decode to text, and notes report every guess and replacement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_decoding_never_fails(data: bytes) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\ufeff")))
-def test_utf8_comes_back_as_it_was(text: str) -> None:
+def test_utf8_round_trips(text: str) -> None:
     assert decode(text.encode()) == (text, ())
 
 
@@ -47,7 +47,7 @@ def test_other_encodings_are_guessed_and_the_guess_is_noted(encoding: str, text:
     assert "which is a guess" in notes[0]
 
 
-def test_declared_encoding_is_believed_unless_it_is_wrong() -> None:
+def test_declared_encoding_is_used_unless_it_is_wrong() -> None:
     assert decode("Größe".encode("latin-1"), "iso-8859-1") == ("Größe", ())
     assert decode("Größe".encode(), "ascii") == ("Größe", ())
     assert decode(b"plain", "no-such-thing") == ("plain", ())

@@ -1,4 +1,4 @@
-"""Fetching from a server of our own on 127.0.0.1: limits hold, redirects stay where the user sent us."""
+"""Fetching from a test server on 127.0.0.1: limits hold, and redirects reach no private host but the user's own."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def site(server: ThreadingHTTPServer) -> str:
     return f"http://127.0.0.1:{server.server_address[1]}"
 
 
-def test_page_is_read_under_the_address_the_user_named(site: str) -> None:
+def test_document_keeps_the_url_the_user_gave(site: str) -> None:
     document = read(f"{site}/page")
     assert document.path == f"{site}/page"
     assert document.text.startswith("A paragraph about rivers")
@@ -119,7 +119,7 @@ def test_declared_charset_is_used_and_content_type_decides(site: str) -> None:
     assert read(f"{site}/plain").text == "<html> is how a page begins."
 
 
-def test_redirect_on_the_named_host_is_followed_though_it_is_private(site: str) -> None:
+def test_redirect_within_the_users_host_is_followed_even_if_it_is_private(site: str) -> None:
     assert read(f"{site}/here").text == "Größe"
 
 
@@ -129,8 +129,8 @@ def test_redirect_to_a_private_address_is_refused(site: str, path: str) -> None:
         fetch(site + path)
 
 
-def test_second_dns_answer_does_not_slip_through(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The name is checked and found public; the connection then leads to 127.0.0.1 all the same.
+def test_second_dns_answer_is_checked_too(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The first lookup is public; the connection then goes to 127.0.0.1 anyway.
     monkeypatch.setattr(web, "_require_public_host", lambda *_: None)
     with pytest.raises(AwesumError, match=r"localhost \((127\.0\.0\.1|::1)\), which is not on the public internet"):
         fetch(f"{site}/private")
@@ -156,7 +156,7 @@ def test_second_dns_answer_does_not_slip_through(site: str, monkeypatch: pytest.
         ("64:ff9b::5db8:d822", True),
     ],
 )
-def test_public_addresses_are_told_from_private_ones(peer: str, public: bool) -> None:
+def test_public_addresses_are_distinguished_from_private_ones(peer: str, public: bool) -> None:
     assert web._is_public(peer) is public
 
 
@@ -177,7 +177,7 @@ def test_size_limit_holds_for_endless_and_for_compressed_answers(site: str, path
 
 
 @pytest.mark.parametrize("path", ["/slow", "/slow-headers"])
-def test_time_limit_holds_for_a_server_that_drips(site: str, path: str) -> None:
+def test_time_limit_holds_for_a_server_that_drips_bytes(site: str, path: str) -> None:
     start = time.monotonic()
     with pytest.raises(AwesumError, match=r"longer than the limit of 0\.4 seconds"):
         fetch(site + path, Limits(seconds=0.4))
@@ -207,7 +207,7 @@ def test_redirect_to_another_scheme_is_refused(site: str) -> None:
         fetch(f"{site}/file")
 
 
-def test_refused_connection_and_failed_tls_are_told_apart(site: str) -> None:
+def test_refused_connection_and_failed_tls_have_different_errors(site: str) -> None:
     with pytest.raises(AwesumError, match="secure connection"):
         fetch(site.replace("http:", "https:"))
     with pytest.raises(AwesumError, match="refused the connection on port 1"):

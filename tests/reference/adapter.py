@@ -36,7 +36,7 @@ def weights(model: torch.nn.Module) -> dict[str, Array]:
 
 
 class Document:
-    """A document on its way; it remembers what its last segments left."""
+    """A document, segment by segment, with its memories."""
 
     def __init__(self, model: AwesomeCausal) -> None:
         self.w = weights(model.base)
@@ -60,7 +60,7 @@ class Document:
         return nothing(self.text.hidden_size)
 
     def losses(self, document: DocumentInputs, number: int) -> list[float]:
-        """Of each token of a target; the segment is remembered."""
+        """The loss of each token of a target; the segment is written to memory."""
         target = document.targets[number]
         prompt = [*document.segments[number], *document.requests[number]]
         logits, states = self.logits(prompt, target[:-1])
@@ -71,7 +71,7 @@ class Document:
         return [-float(row[token]) for row, token in zip(logits, target, strict=True)]
 
     def logits(self, prompt: Sequence[int], answer: Sequence[int]) -> tuple[Array, dict[int, Array]]:
-        """What would be written behind the prompt and behind each token of the answer; and by layer the states that
+        """The scores after the prompt and after each token of the answer; and by layer the states that
         may be written to its memories, of all tokens."""
         hidden = self.w["model.embed_tokens.weight"][[*prompt, *answer]]
         states: dict[int, Array] = {}
@@ -81,7 +81,7 @@ class Document:
         return hidden @ self.w["lm_head.weight"].T, states
 
     def remember(self, states: dict[int, Array], own: slice, prompt: int, answered: int) -> None:
-        """Of a segment its own tokens, and of its answer the first so many."""
+        """Write the own tokens of a segment, and the first `answered` of its answer, to memory."""
         for (layer, kind), memory in self.memory.items():
             new = states[layer][own] if kind == "source" else states[layer][prompt : prompt + answered]
             if not len(new):
@@ -111,20 +111,20 @@ class Document:
         q, k = self._rotated(q), self._rotated(k)
         others = np.concatenate([np.zeros((0, inp.shape[1])), *self._compressed(layer)])
         name = f"{place}.answering.self_attn"
-        further = [np.zeros((0, *k.shape[1:]))] * 2
+        extra = [np.zeros((0, *k.shape[1:]))] * 2
         if len(others):
-            further = [self._split(linear(self.w, f"{name}.{part}_proj", others), self.groups) for part in "kv"]
+            extra = [self._split(linear(self.w, f"{name}.{part}_proj", others), self.groups) for part in "kv"]
             if f"{name}.k_norm.weight" in self.w:
-                further[0] = self._norm(f"{name}.k_norm", further[0])
+                extra[0] = self._norm(f"{name}.k_norm", extra[0])
         found = np.zeros_like(q)
         answers = np.arange(len(inp)) >= border
         visible = np.concatenate(
-            [np.repeat(answers[:, None], len(further[0]), 1), np.tril(np.ones((len(inp), len(inp)), dtype=bool))], 1
+            [np.repeat(answers[:, None], len(extra[0]), 1), np.tril(np.ones((len(inp), len(inp)), dtype=bool))], 1
         )
         for head in range(self.heads):
             group = head // (self.heads // self.groups)
             keys, values = (
-                np.concatenate([more[:, group], own[:, group]]) for more, own in zip(further, (k, v), strict=True)
+                np.concatenate([more[:, group], own[:, group]]) for more, own in zip(extra, (k, v), strict=True)
             )
             scores = np.where(visible, q[:, head] @ keys.T / np.sqrt(q.shape[2]), -np.inf)
             found[:, head] = softmax(scores) @ values

@@ -1,4 +1,4 @@
-"""DiscoScore with loops and lists: one window at a time, one word piece at a time, no mask at all."""
+"""DiscoScore with loops and lists: one window and one word piece at a time, without a mask."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Vector = list[float]
 
 
 class Text:
-    """A text as word pieces: their states, which sentence each is of, and where the nouns are."""
+    """A text as word pieces: their states, the sentence of each, and the positions of the nouns."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str, window: int) -> None:
         self.nouns = nouns(text)

@@ -14,7 +14,7 @@ def encode(encoder: SentenceEncoder, text: str) -> np.ndarray:
     ids = tokenizer.encode(text, add_special_tokens=False)
     states = []
     for window in [ids[at : at + WINDOW] for at in range(0, len(ids), WINDOW)] or [[]]:
-        marked = torch.tensor([[tokenizer.cls_token_id, *window, tokenizer.sep_token_id]])
-        states += list(encoder.model(input_ids=marked).last_hidden_state[0].numpy())
+        tokens = torch.tensor([[tokenizer.cls_token_id, *window, tokenizer.sep_token_id]])
+        states += list(encoder.model(input_ids=tokens).last_hidden_state[0].numpy())
     mean = np.mean(states, axis=0)
     return mean / np.linalg.norm(mean)

@@ -1,4 +1,4 @@
-"""Entity precision and the entity graph word by word, as they are defined."""
+"""Entity precision and the entity graph as defined, word by word."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spacy.lang.en.stop_words import STOP_WORDS
 
 
 def matches(entity: Sequence[str], text: str) -> bool:
-    """All words in a row, then one fewer, and so on down to two; then each word that is no stop word."""
+    """All consecutive words, then one fewer, down to two; then each word that is not a stop word."""
     for length in range(len(entity), 1, -1):
         for start in range(len(entity) - length + 1):
             if re.search(re.escape(" ".join(entity[start : start + length])), text, re.IGNORECASE):
@@ -21,7 +21,7 @@ def matches(entity: Sequence[str], text: str) -> bool:
 
 
 def links(sentences: Sequence[Sequence[str]]) -> list[list[float]]:
-    """Every pair of sentences by itself."""
+    """One pair of sentences at a time."""
     matrix = [[0.0] * len(sentences) for _ in sentences]
     for i in range(len(sentences)):
         for j in range(i + 1, len(sentences)):

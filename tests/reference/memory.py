@@ -55,7 +55,7 @@ def attentive_update(w: Weights, name: str, memory: Array, hidden: Array, heads:
 
 
 def attentive_read(w: Weights, name: str, hidden: Array, memory: Array, heads: int) -> Array:
-    """The extra cross-attention behind the self-attention; what it finds is added."""
+    """The extra cross-attention after the self-attention; its result is added."""
     return attend(w, f"{name}.reading", norm(w, f"{name}.layer_norm", hidden), memory, heads)
 
 
@@ -97,7 +97,7 @@ def gelu(x: Array) -> Array:
 
 
 class Document:
-    """BART with memories in some layers, for one document; it remembers what its last segments left."""
+    """BART with memories in some layers, for one document, with its memories."""
 
     def __init__(
         self,

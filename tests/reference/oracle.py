@@ -1,4 +1,4 @@
-"""The greedy oracle, by asking Google's package about every sentence, each time with all that is chosen joined."""
+"""The greedy oracle by brute force: Google's package scores the selection with every sentence added, each round."""
 
 from __future__ import annotations
 

@@ -22,14 +22,14 @@ def losses(
     """
     memory = model.start(1)
     salient = _salient(model, document)
-    behind = _from_the_end(model, document, salient)
+    later = _from_the_end(model, document, salient)
     total, tokens = torch.zeros((), dtype=model.dtype), 0
     for number, (segment, target) in enumerate(zip(document.segments, document.targets, strict=True)):
         output = model(
             input_ids=torch.tensor([list(segment)]),
             attention_mask=torch.ones(1, len(segment), dtype=torch.long),
             labels=torch.tensor([list(target)]),
-            memory=replace(memory, ahead=behind[number]),
+            memory=replace(memory, ahead=later[number]),
             salient=salient[number],
         )
         memory = output.memory
@@ -56,9 +56,9 @@ def write(model: AwesomeBart, document: DocumentInputs, **options: Any) -> Itera
     the part that was chosen goes through the model as a target would."""
     memory = model.start(1)
     salient = _salient(model, document)
-    behind = _from_the_end(model, document, salient)
+    later = _from_the_end(model, document, salient)
     for number, segment in enumerate(document.segments):
-        memory = replace(memory, ahead=behind[number])
+        memory = replace(memory, ahead=later[number])
         ids, mask = torch.tensor([list(segment)]), torch.ones(1, len(segment), dtype=torch.long)
         encoded = model.model.encoder(ids, mask, memory=memory.encoder, ahead=memory.ahead, salient=salient[number])
         written = model.generate(
@@ -81,7 +81,7 @@ def write(model: AwesomeBart, document: DocumentInputs, **options: Any) -> Itera
 def _from_the_end(
     model: AwesomeBart, document: DocumentInputs, salient: list[Salient | None]
 ) -> list[dict[int, MemoryState]]:
-    """For each segment the state of the other memory that those behind it have left; all of them held at once."""
+    """For each segment the state of the second memory, of the segments after it; all of them held at once."""
     if model.config.memory == "none" or model.config.memory_direction == "forward":
         return [{} for _ in document.segments]
     was_training = model.training

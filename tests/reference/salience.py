@@ -1,4 +1,4 @@
-"""Salience in the plainest words."""
+"""Plain versions of centrality and of the selection of sentences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def mean_cosines(vectors: np.ndarray) -> list[float]:
 def choose(
     scores: Sequence[float], vectors: np.ndarray, costs: Sequence[float], amount: float, redundant: float
 ) -> list[int]:
-    """The best sentence, then the next best, unless it says the same again or would take it further from the amount."""
+    """The best sentence, then the next best, skipping repetitions and any that would move away from the amount."""
     chosen: list[int] = []
     for index in sorted(range(len(scores)), key=lambda i: -scores[i]):
         used = sum(costs[i] for i in chosen)
@@ -33,7 +33,7 @@ def choose(
 def outermost(
     chosen: Sequence[int], segment: Segment, sentences: Sequence[Sentence], room: int
 ) -> tuple[list[int], list[int]]:
-    """Line up all that could be taken in the order of the paper, and take until the room is used up."""
+    """List all candidates in the paper's order, and take them until the room is used up."""
     past = [i for i in chosen if i < segment.first]
     future = [i for i in chosen if i >= segment.last][::-1]
     line: list[int] = []

@@ -1,4 +1,4 @@
-"""Algorithm 1 as it is written down: every similarity is computed anew, as the mean of cosines one by one."""
+"""Algorithm 1 as published: every similarity is recomputed, as a mean of single cosines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def similarity(sentence: int, segment: Sequence[int], vectors: np.ndarray) -> fl
     return sum(cosine(vectors[sentence], vectors[other]) for other in segment) / len(segment)
 
 
-def pseudo_segment(behind: int, lengths: Sequence[int], lower: int) -> list[int]:
-    """The sentences behind one, until they reach `lower` tokens."""
+def pseudo_segment(after: int, lengths: Sequence[int], lower: int) -> list[int]:
+    """The sentences after one, until they reach `lower` tokens."""
     pseudo: list[int] = []
-    for index in range(behind + 1, len(lengths)):
+    for index in range(after + 1, len(lengths)):
         if sum(lengths[i] for i in pseudo) >= lower:
             break
         pseudo.append(index)
@@ -26,7 +26,7 @@ def pseudo_segment(behind: int, lengths: Sequence[int], lower: int) -> list[int]
 
 
 def segment(lengths: Sequence[int], vectors: np.ndarray, lower: int, upper: int) -> list[list[int]]:
-    """The sentences of each segment. Unlike in the paper's pseudo code, none grows beyond `upper`, as its text says."""
+    """The sentences of each segment, of at most `upper` tokens: as in the paper's text, not its pseudocode."""
     segments: list[list[int]] = []
     current: list[int] = []
     for index, length in enumerate(lengths):

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 
 def exact(one: Sequence[float], other: Sequence[float]) -> float:
-    """Every possible exchange, each counted once: what the random trials estimate."""
+    """All possible swaps, each counted once: the value that random trials estimate."""
     apart = [a - b for a, b in zip(one, other, strict=True)]
     observed = abs(sum(apart))
     trials = list(itertools.product((1, -1), repeat=len(apart)))
-    as_much = sum(
+    extreme = sum(
         abs(sum(sign * value for sign, value in zip(signs, apart, strict=True))) >= observed - 1e-9 for signs in trials
     )
-    return as_much / len(trials)
+    return extreme / len(trials)
 
 
 def bootstrap(values: Sequence[float], trials: int, confidence: float, seed: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""SummaC by its definition: every pair of sentences alone through the model, then loops."""
+"""SummaC as defined: every pair of sentences through the model on its own, then loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ask(model, tokenizer, premise: str, hypothesis: str, longest: int) -> list[f
 
 
 def images(model, tokenizer, document: str, summary: str, entails: int, contradicts: int, longest: int = 500):
-    """E and C as lists of rows, one for each document sentence."""
+    """E and C as lists of rows, one per document sentence."""
     entailment, contradiction = [], []
     for premise in sentences(document):
         asked = [ask(model, tokenizer, premise, hypothesis, longest) for hypothesis in sentences(summary)]

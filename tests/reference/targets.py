@@ -1,4 +1,4 @@
-"""Which segment a sentence of the summary belongs to, by asking Google's package about every pair."""
+"""The segment of each summary sentence by brute force: Google's package scores every pair."""
 
 from __future__ import annotations
 

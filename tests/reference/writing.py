@@ -7,7 +7,7 @@ import re
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from awesum.models.causal import Prompt
+from awesum.models.prompt import Prompt
 
 
 @torch.inference_mode()
@@ -42,7 +42,7 @@ def would_repeat(tokens: list[int], size: int) -> set[int]:
     return {run[-1] for run in runs if run[:-1] == tokens[len(tokens) - size + 1 :]}
 
 
-def guess(text: list[int], longest: int, most: int) -> list[int]:
+def draft(text: list[int], longest: int, most: int) -> list[int]:
     """What followed the longest run at the end of `text` (of at most `longest` tokens) the last time it stood there."""
     for size in range(min(longest, len(text)), 0, -1):
         for at in reversed(range(len(text) - size)):

@@ -25,7 +25,7 @@ def quote(index: int) -> Quote:
 
 
 def part(number: int, first: int, last: int, salient: list[int], sentences: list[tuple[str, int]]) -> Part:
-    """About the sentences `first` to `last`, with the source of each sentence of the summary."""
+    """A part for the sentences `first` to `last`; each summary sentence comes with the index of its source."""
     start, end = len("".join(SENTENCES[:first])), len("".join(SENTENCES[:last]))
     written = [SummarySentence(text, quote(index), 0.75) for text, index in sentences]
     text = " ".join(text for text, _ in sentences)
@@ -34,7 +34,7 @@ def part(number: int, first: int, last: int, salient: list[int], sentences: list
 
 @pytest.fixture
 def summary() -> Summary:
-    """Three segments, of which the second has no part; markup, right-to-left text and an address in the source."""
+    """Three segments, the second without a part; markup, right-to-left text and a URL in the source."""
     text = "".join(SENTENCES)
     ends = [len("".join(SENTENCES[:last])) for last in (0, 2, 4, 6)]
     segments = [Segment(2 * n, 2 * n + 2, start, end, 10) for n, (start, end) in enumerate(pairwise(ends))]

@@ -55,7 +55,7 @@ def test_page_loads_nothing_and_runs_nothing(summary: Summary) -> None:
     assert not re.search(r"url\(|@import|https?:", style["text"])
 
 
-def test_markup_in_the_document_and_its_name_is_shown_not_obeyed(summary: Summary) -> None:
+def test_markup_in_the_document_and_its_name_is_escaped(summary: Summary) -> None:
     text = render(summary, "html")
     page = Page(text)
     assert "<script" not in text
@@ -66,7 +66,7 @@ def test_markup_in_the_document_and_its_name_is_shown_not_obeyed(summary: Summar
     assert "a <note>" in page.all("footer")[0]["text"]
 
 
-def test_every_sentence_of_the_summary_leads_to_its_source(summary: Summary) -> None:
+def test_every_sentence_of_the_summary_links_to_its_source(summary: Summary) -> None:
     page = Page(render(summary, "html"))
     targets = {element["id"]: element["text"] for element in page.elements if "id" in element}
     links = [element for element in page.all("a") if element.get("class") != "where"]
@@ -75,7 +75,7 @@ def test_every_sentence_of_the_summary_leads_to_its_source(summary: Summary) -> 
     assert [targets[link["href"][1:]] for link in links] == [sentence.source.text for sentence in sentences]
 
 
-def test_every_part_leads_to_its_segment(summary: Summary) -> None:
+def test_every_part_links_to_its_segment(summary: Summary) -> None:
     page = Page(render(summary, "html"))
     segments = {element["id"]: element["text"] for element in page.all("span", class_="segment")}
     places = page.all("a", class_="where")
@@ -85,17 +85,17 @@ def test_every_part_leads_to_its_segment(summary: Summary) -> None:
         assert squeeze(summary.document.text[part.start : part.end]) in squeeze(segments[place["href"][1:]])
 
 
-def test_every_id_is_there_once(summary: Summary) -> None:
+def test_every_id_is_unique(summary: Summary) -> None:
     ids = Counter(element["id"] for element in Page(render(summary, "html")).elements if "id" in element)
     assert max(ids.values()) == 1
 
 
-def test_salient_sentences_are_marked_and_no_others(summary: Summary) -> None:
+def test_exactly_the_selected_sentences_are_marked(summary: Summary) -> None:
     marked = [element["text"] for element in Page(render(summary, "html")).all("mark")]
     assert marked == [quote.text for part in summary.parts for quote in part.salient]
 
 
-def test_source_is_there_to_the_last_character(summary: Summary, without_pages: Summary) -> None:
+def test_source_is_shown_to_the_last_character(summary: Summary, without_pages: Summary) -> None:
     for shown in (summary, without_pages):
         page = Page(render(shown, "html"))
         text = page.all("section", id="source")[0]["text"].removeprefix("Source")

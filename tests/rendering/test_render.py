@@ -8,7 +8,7 @@ from awesum.rendering import SUFFIX, render, render_part, where
 from awesum.summary import Summary
 
 
-def test_json_has_the_keys_that_were_promised(summary: Summary) -> None:
+def test_json_has_the_documented_keys(summary: Summary) -> None:
     data = json.loads(render(summary, "json"))
     assert {"summary", "parts", "document", "figures", "settings"} <= data.keys()
     for part in data["parts"]:
@@ -18,7 +18,7 @@ def test_json_has_the_keys_that_were_promised(summary: Summary) -> None:
     assert {"length", "query", "style", "max_memory", "model"} <= data["settings"].keys()
 
 
-def test_json_says_what_the_summary_says(summary: Summary) -> None:
+def test_json_matches_the_summary(summary: Summary) -> None:
     data = json.loads(render(summary, "json"))
     assert data["summary"] == summary.text
     assert [part["text"] for part in data["parts"]] == [part.text for part in summary.parts]
@@ -31,38 +31,38 @@ def test_json_says_what_the_summary_says(summary: Summary) -> None:
             assert text[quote["start"] : quote["end"]] == quote["text"]
 
 
-def test_text_is_a_paragraph_a_part(summary: Summary) -> None:
+def test_text_has_one_paragraph_per_part(summary: Summary) -> None:
     assert render(summary, "text") == ("A <script> crane broke. A quay sank & stayed. It broke.\n\nThe tax was paid.\n")
 
 
-def test_markdown_says_where_each_part_comes_from(summary: Summary, without_pages: Summary) -> None:
+def test_markdown_gives_the_place_of_each_part(summary: Summary, without_pages: Summary) -> None:
     assert "The tax was paid. *(page 3)*\n" in render(summary, "markdown")
     assert "The tax was paid. *(segment 3)*\n" in render(without_pages, "markdown")
 
 
-def test_whole_is_its_parts_with_a_line_between(summary: Summary) -> None:
+def test_whole_text_is_its_parts_with_a_blank_line_between(summary: Summary) -> None:
     for form in ("text", "markdown"):
         assert render(summary, form) == "\n".join(render_part(part, form) for part in summary.parts)
 
 
-@pytest.mark.parametrize(("pages", "said"), [([], "segment 1"), ([3], "page 3"), ([3, 4, 5], "pages 3-5")])
-def test_place_is_the_pages_or_else_the_segment(summary: Summary, pages: list[int], said: str) -> None:
+@pytest.mark.parametrize(("pages", "place"), [([], "segment 1"), ([3], "page 3"), ([3, 4, 5], "pages 3-5")])
+def test_place_is_the_pages_or_else_the_segment(summary: Summary, pages: list[int], place: str) -> None:
     from dataclasses import replace
 
-    assert where(replace(summary.parts[0], pages=pages)) == said
+    assert where(replace(summary.parts[0], pages=pages)) == place
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
-def test_interrupted_summary_says_that_it_is(form: str, interrupted: Summary, summary: Summary) -> None:
+def test_interrupted_summary_is_marked_as_such(form: str, interrupted: Summary, summary: Summary) -> None:
     assert "interrupted" in render(interrupted, form).lower()
     assert "interrupted" not in render(summary, form).lower()
 
 
-def test_interrupted_summary_says_that_it_is_in_json(interrupted: Summary) -> None:
+def test_interrupted_summary_is_marked_as_such_in_json(interrupted: Summary) -> None:
     assert json.loads(render(interrupted, "json"))["complete"] is False
 
 
-def test_every_format_has_a_suffix_of_its_own(summary: Summary) -> None:
+def test_every_format_has_its_own_suffix(summary: Summary) -> None:
     assert len(set(SUFFIX.values())) == 4
     for form in SUFFIX:
         assert render(summary, form).endswith("\n")

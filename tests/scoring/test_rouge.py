@@ -16,7 +16,7 @@ from rouge_score.tokenizers import DefaultTokenizer
 from awesum.scoring.rouge import Index, NGrams, Vocabulary, common_subsequences, f_measure, overlap, tokens
 from tests.conftest import OTHER_SCRIPTS, topical_text
 
-# Few words, so that they repeat and that texts share them; with endings that the stemmer takes off, and marks.
+# Few words, so that texts repeat and share them; with endings that the stemmer removes, and punctuation.
 FEW = ["the", "The", "sky", "skies", "running", "runs", "dying", "die", "it's", "7", "42nd,", "(x)", "国会", "İ"]
 WORDS = st.lists(st.sampled_from(FEW))
 TEXTS = WORDS.map(" ".join) | st.text(max_size=60)
@@ -47,13 +47,13 @@ def test_scores_are_those_of_the_package(prediction: str, references: list[str],
     assert index.scores(of(vocabulary, prediction, n)).tolist() == expected
 
 
-def test_pair_is_another_one_when_it_is_turned_round() -> None:
+def test_reversed_pair_is_a_different_pair() -> None:
     vocabulary = Vocabulary()
     index = Index([of(vocabulary, text, 2) for text in ("sky blue", "blue sky")])
     assert index.overlaps(of(vocabulary, "the blue sky", 2)).tolist() == [0, 1]
 
 
-def test_repeated_words_count_as_often_as_both_texts_have_them() -> None:
+def test_repeated_words_count_with_multiplicity() -> None:
     vocabulary = Vocabulary()
     index = Index([of(vocabulary, text, 1) for text in ("tax tax tax bond", "bond", "tide")])
     assert index.overlaps(of(vocabulary, "tax tax bond bond", 1)).tolist() == [3, 1, 0]
@@ -63,7 +63,7 @@ def test_repeated_words_count_as_often_as_both_texts_have_them() -> None:
 @given(one=TEXTS, other=TEXTS, n=N)
 @example(one="tax tax tax bond", other="tax tax bond bond", n=1)
 @example(one="", other="", n=2)
-def test_overlap_of_two_texts_is_that_of_an_index(one: str, other: str, n: Literal[1, 2]) -> None:
+def test_overlap_of_two_texts_matches_the_index(one: str, other: str, n: Literal[1, 2]) -> None:
     vocabulary = Vocabulary()
     left, right = of(vocabulary, one, n), of(vocabulary, other, n)
     assert [overlap(left, right)] == Index([right]).overlaps(left).tolist()
@@ -71,7 +71,7 @@ def test_overlap_of_two_texts_is_that_of_an_index(one: str, other: str, n: Liter
     assert overlap(left, left) == left.total
 
 
-def test_n_grams_say_how_many_there_are() -> None:
+def test_n_grams_are_counted() -> None:
     words = Vocabulary().words("tax bond tax bond tax")
     assert (NGrams.of(words, 1).counts.tolist(), NGrams.of(words, 1).total) == ([3, 2], 5)
     assert (NGrams.of(words, 2).counts.tolist(), NGrams.of(words, 2).total) == ([2, 2], 4)
@@ -88,7 +88,7 @@ def test_f_measure_of_many_at_once() -> None:
     assert f_measure(np.array([2, 0]), 4, np.array([4, 0])).tolist() == [0.5, 0.0]
 
 
-def test_importing_does_not_wait_for_the_packages_of_rouge() -> None:
+def test_importing_does_not_load_the_rouge_packages() -> None:
     modules = "awesum.scoring.rouge, awesum.scoring.targets"
     code = f"import sys, {modules}; sys.exit('nltk' in sys.modules or 'rouge_score' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

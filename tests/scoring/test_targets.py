@@ -1,4 +1,4 @@
-"""Targets, fast against slow, and what must hold for any summary: no sentence is lost, none is given twice."""
+"""Targets, fast against slow, and an invariant for any summary: every sentence is assigned exactly once."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SUMMARIES = st.lists(st.sampled_from(PIECES)).map("".join) | st.text(max_size=30
 
 
 def segments_of(text: str, sentences: int) -> list[Segment]:
-    """Segments of so many sentences; their tokens do not matter here."""
+    """Segments of `sentences` sentences each; their tokens do not matter here."""
     spans = sentence_spans(text)
     runs = [spans[at : at + sentences] for at in range(0, len(spans), sentences)]
     return [Segment(at * sentences, at * sentences + len(run), run[0][0], run[-1][1], 0) for at, run in enumerate(runs)]
 
 
 def summary_of(text: str, seed: int, sentences: int = 12) -> str:
-    """Sentences of the text in any order, each with some of its words left out or in another form."""
+    """Sentences of the text in random order, each without some of its words."""
     chance = random.Random(seed)
     picked = chance.sample(sentence_spans(text), sentences)
     written = []
@@ -43,12 +43,12 @@ def summary_of(text: str, seed: int, sentences: int = 12) -> str:
 @example(sentences=["tax bond", "tide"], texts=["bond tax", "the tax bond", "tax bond tax"])
 @example(sentences=["tax"] * 3, texts=["tax", "tax"])
 @example(sentences=["tax"] * 3, texts=[""] * 5)
-def test_every_sentence_goes_where_the_slow_version_puts_it(sentences: list[str], texts: list[str]) -> None:
+def test_every_sentence_is_assigned_as_by_the_slow_version(sentences: list[str], texts: list[str]) -> None:
     assert nearest(sentences, texts) == reference.nearest(sentences, texts)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_real_like_text_gets_the_targets_of_the_slow_version(seed: int) -> None:
+def test_realistic_text_matches_the_slow_version(seed: int) -> None:
     text = topical_text(150, seed)
     segments = segments_of(text, 11)
     summary = summary_of(text, seed)
@@ -59,7 +59,7 @@ def test_real_like_text_gets_the_targets_of_the_slow_version(seed: int) -> None:
         for number in range(len(segments))
     ]
     assert assign(summary, text, segments) == expected
-    assert len(set(places)) > 3  # else this would say little
+    assert len(set(places)) > 3  # otherwise the test would prove little
 
 
 @given(summary=SUMMARIES, document=st.text(min_size=1, max_size=200), sentences=st.integers(1, 3))
@@ -67,7 +67,7 @@ def test_real_like_text_gets_the_targets_of_the_slow_version(seed: int) -> None:
 @example(summary=" \n ", document="One tax.", sentences=1)
 @example(summary=OTHER_SCRIPTS, document=OTHER_SCRIPTS, sentences=1)
 @example(summary=topical_text(20), document=topical_text(90), sentences=7)
-def test_no_sentence_is_lost_and_none_is_given_twice(summary: str, document: str, sentences: int) -> None:
+def test_every_sentence_is_assigned_exactly_once(summary: str, document: str, sentences: int) -> None:
     segments = segments_of(document, sentences)
     targets = assign(summary, document, segments)
     assert len(targets) == len(segments)
@@ -92,7 +92,7 @@ def test_target_is_its_sentences_in_the_order_of_the_summary() -> None:
     ]
 
 
-def test_segment_that_nothing_was_written_about_has_an_empty_target() -> None:
+def test_segment_without_summary_sentences_has_an_empty_target() -> None:
     document = "Taxes rose. The pilot left the quay. Apples were pruned."
     assert assign("The pilot left.", document, segments_of(document, 1)) == ["", "The pilot left.", ""]
 
@@ -105,11 +105,11 @@ def test_words_count_by_their_stems() -> None:
     assert nearest(["pilots"], ["tides", "the piloting of vessels"]) == [1]
 
 
-def test_pairs_of_words_count_beside_words() -> None:
+def test_word_pairs_count_in_addition_to_words() -> None:
     assert nearest(["blue sky over"], ["sky blue the over", "the blue sky over"]) == [1]
 
 
-def test_sentences_without_a_shared_word_go_where_they_stand_in_the_summary() -> None:
+def test_sentences_without_a_shared_word_are_assigned_by_position() -> None:
     document = "国会は予算案を可決した。首相は会見で説明した。議会は休会した。"
     summary = "予算が通った。首相が話した。議会が終わった。"
     assert assign(summary, document, segments_of(document, 1)) == [
@@ -128,6 +128,6 @@ def test_empty_summary_leaves_all_targets_empty() -> None:
     assert assign("", "", []) == []
 
 
-def test_sentences_with_nowhere_to_go_are_refused() -> None:
+def test_sentences_without_any_segment_are_refused() -> None:
     with pytest.raises(ValueError, match="no text"):
         assign("The tax rose.", "", [])

@@ -339,7 +339,7 @@ def test_setting_that_would_do_nothing_with_a_bart_is_refused(change: dict[str, 
     [
         ({"base": "no/such/model"}, "no folder"),
         ({"memory": "atentive"}, "did you mean 'attentive'"),
-        ({"salient": "key-value"}, "is not one of none, text, points for a causal model"),
+        ({"salient": "key-value"}, "is not one of none, text, rewrite for a causal model"),
         ({"update": "lowrank"}, "did you mean 'low-rank'"),
         ({"memory_layers": 9}, "there are 4 layers"),
         ({"update_layers": 9}, "there are 4 layers"),
@@ -695,7 +695,7 @@ def test_folder_interrupted_keeps_all_parts_and_goes_on(
 # --------------------------------------------------------------------------------------------------------- rewriting
 
 
-@pytest.fixture(scope="module", params=["none-points", "attentive-points"])
+@pytest.fixture(scope="module", params=["none-rewrite", "attentive-rewrite"])
 def rewriting(
     request: pytest.FixtureRequest, base: Path, tmp_path_factory: pytest.TempPathFactory, tiny_encoder: SentenceEncoder
 ) -> Path:

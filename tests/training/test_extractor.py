@@ -1,4 +1,4 @@
-"""Training an extractor on documents whose summaries are their sentences about money, and measuring what it learned."""
+"""Training an extractor on documents whose summaries are their sentences about money, and evaluating it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SHAPE = Shape(size=16, heads=4, inner=24, dropout=0.1)
 
 
 def row(number: int, query: str | None = None) -> dict[str, Any]:
-    """A document of 16 to 24 sentences, a fifth of them about money; those are its summary, said a little otherwise."""
+    """A document of 16 to 24 sentences, a fifth of them about money; those, slightly changed, are its summary."""
     chance = random.Random(number)
     others = [topic for topic in TOPICS if topic != MARKED]
     count = 16 + number % 3 * 4
@@ -94,20 +94,22 @@ def small(prepared_rows: Prepare) -> str:
 
 @pytest.fixture(scope="session")
 def learned(folder: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainedSalience, Path, list[str]]:
-    """What training gives, its file, and what was said."""
+    """The trained extractor, its file, and the messages of the run."""
     output = tmp_path_factory.mktemp("learned") / "extractor.safetensors"
-    said: list[str] = []
+    messages: list[str] = []
     settings = ExtractorSettings((folder,), str(output), epochs=4, learning_rate=1e-2, shape=SHAPE)
-    return train(settings, quiet=True, say=said.append), output, said
+    return train(settings, quiet=True, say=messages.append), output, messages
 
 
 @pytest.fixture
 def validation(folder: str) -> list[Item]:
-    return list(Items([folder], "validation").spread(None))
+    items = list(Items([folder], "validation").spread(None))
+    assert len(items) == len(SPLITS["validation"])
+    return items
 
 
 class Chance:
-    """Scores that know nothing."""
+    """Random scores."""
 
     name = "chance"
 
@@ -124,14 +126,14 @@ def untrained(seed: int = 0) -> TrainedSalience:
 
 
 def test_training_lowers_the_loss(learned: tuple[TrainedSalience, Path, list[str]]) -> None:
-    _, _, said = learned
-    assert re.fullmatch(r"36 documents to learn from, 10 to choose by, [\d,]+ weights", said[0])
-    losses = [float(re.match(rf"epoch {number}: loss ([\d.]+), ", note)[1]) for number, note in enumerate(said[1:], 1)]
+    _, _, (first, *epochs) = learned
+    assert re.fullmatch(r"36 training documents, 10 validation documents, [\d,]+ weights", first)
+    losses = [float(re.match(rf"epoch {number}: loss ([\d.]+), ", line)[1]) for number, line in enumerate(epochs, 1)]
     assert len(losses) == 4
     assert losses[-1] < 0.9 * losses[0]
 
 
-def test_what_is_learned_holds_for_other_documents(
+def test_trained_extractor_generalizes_to_other_documents(
     learned: tuple[TrainedSalience, Path, list[str]], folder: str
 ) -> None:
     salience, _, _ = learned
@@ -142,7 +144,7 @@ def test_what_is_learned_holds_for_other_documents(
         assert found["TrainedSalience"][1] > found[two][1] + 0.2
 
 
-def test_what_is_given_back_is_what_is_in_the_file(
+def test_returned_extractor_is_the_one_in_the_file(
     learned: tuple[TrainedSalience, Path, list[str]], validation: list[Item]
 ) -> None:
     salience, output, _ = learned
@@ -155,11 +157,11 @@ def test_what_is_given_back_is_what_is_in_the_file(
     assert read.calibration == calibrate(salience, validation)
 
 
-def test_same_seed_gives_the_same_file_and_another_another(small: str, tmp_path: Path) -> None:
+def test_file_depends_only_on_the_seed(small: str, tmp_path: Path) -> None:
     files = []
     for number, seed in enumerate((3, 3, 4)):
         output = tmp_path / f"{number}.safetensors"
-        torch.rand(number)  # whatever was drawn before
+        torch.rand(number)  # random numbers drawn before must not matter
         settings = ExtractorSettings((small,), str(output), epochs=2, seed=seed, shape=SHAPE)
         train(settings, quiet=True, say=lambda note: None)
         files.append(output.read_bytes())
@@ -182,38 +184,38 @@ def test_best_epoch_is_kept(small: str, tmp_path: Path, monkeypatch: pytest.Monk
     assert same == [False, True, False]
 
 
-def test_several_folders_are_learned_from_and_the_first_says_how_long(
+def test_several_folders_are_used_and_the_first_determines_the_length(
     small: str, prepared_rows: Prepare, tmp_path: Path
 ) -> None:
     short = [row | {"summary": row["summary"].split(".")[0] + "."} for row in SPLITS["test"][:4]]
     more = prepared_rows(train=SPLITS["train"][:5], validation=short)
     longest = []
     for folders in ((small, more), (more, small)):
-        said: list[str] = []
+        messages: list[str] = []
         settings = ExtractorSettings(folders, str(tmp_path / "a"), epochs=1, validation_documents=3, shape=SHAPE)
-        salience = train(settings, quiet=True, say=said.append)
-        assert said[0].startswith("13 documents to learn from, 6 to choose by")
-        assert len(re.findall(r"\d+\.\d\d/\d+\.\d\d", said[1])) == 2, "each is measured"
+        salience = train(settings, quiet=True, say=messages.append)
+        assert messages[0].startswith("13 training documents, 6 validation documents")
+        assert len(re.findall(r"\d+\.\d\d/\d+\.\d\d", messages[1])) == 2, "each folder is evaluated"
         longest.append(salience.calibration.words(200))
         first = list(Items(folders[:1], "validation").spread(3))
         assert salience.calibration == calibrate(salience, first)
     assert longest[0] > 2 * longest[1]
 
 
-def test_what_cannot_be_done_is_refused_in_one_line(folder: str, prepared_rows: Prepare, tmp_path: Path) -> None:
-    def tried(data: str, output: Path) -> str:
+def test_invalid_request_is_refused_in_one_line(folder: str, prepared_rows: Prepare, tmp_path: Path) -> None:
+    def refused(data: str, output: Path) -> str:
         return refusal(lambda: train(ExtractorSettings((data,), str(output), shape=SHAPE), quiet=True))
 
-    assert "there is no folder" in tried(folder, tmp_path / "nowhere" / "a.safetensors")
-    assert "is a folder" in tried(folder, tmp_path)
-    assert "holds no prepared documents" in tried(str(tmp_path / "nowhere"), tmp_path / "a")
-    assert "has no split 'validation'" in tried(prepared_rows(train=SPLITS["train"][:2]), tmp_path / "a")
+    assert "there is no folder" in refused(folder, tmp_path / "nowhere" / "a.safetensors")
+    assert "is a folder" in refused(folder, tmp_path)
+    assert "contains no prepared documents" in refused(str(tmp_path / "nowhere"), tmp_path / "a")
+    assert "has no split 'validation'" in refused(prepared_rows(train=SPLITS["train"][:2]), tmp_path / "a")
     nothing = {"document": "No summary."}
     for split in ("train", "validation"):
         splits = {"train": SPLITS["train"][:2], "validation": SPLITS["test"][:2]} | {split: [nothing]}
         empty = prepared_rows(**splits)
-        assert f"the split '{split}' of {empty} holds no documents" in tried(empty, tmp_path / "a")
-        assert "holds no documents" in refusal(lambda: evaluate(untrained(), empty, split))  # noqa: B023
+        assert f"the split '{split}' of {empty} has no documents" in refused(empty, tmp_path / "a")
+        assert "has no documents" in refusal(lambda: evaluate(untrained(), empty, split))  # noqa: B023
     assert list(tmp_path.iterdir()) == []
 
 
@@ -230,13 +232,13 @@ def test_folders_of_different_encoders_are_not_mixed(folder: str, prepared_rows:
     copied = tmp_path / "copied"
     shutil.copytree(folder, copied)
     settings = next(copied.rglob("settings.json"))
-    told = json.loads(settings.read_text(encoding="utf-8"))
-    told["sentence encoder"] |= {"name": "another", "sha256": "0"}
-    settings.write_text(json.dumps(told), encoding="utf-8")
+    changed = json.loads(settings.read_text(encoding="utf-8"))
+    changed["sentence encoder"] |= {"name": "another", "sha256": "0"}
+    settings.write_text(json.dumps(changed), encoding="utf-8")
     assert "prepare both with the same --encoder" in refusal(lambda: Items([folder, str(copied)], "train"))
 
 
-def test_mixed_gives_every_document_once_in_another_order(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mixed_gives_every_document_once_in_random_order(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "MIXED", 2)  # of three shards
     items = Items([folder, folder], "train")
     assert len(items) == 72
@@ -247,11 +249,11 @@ def test_mixed_gives_every_document_once_in_another_order(folder: str, monkeypat
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
     numbers = [int(row["id"][1:]) for summary in orders[0] for row in SPLITS["train"] if row["summary"] == summary]
-    assert sum(np.diff(numbers) == 1) < 36, "not shard by shard as they were written"
+    assert sum(np.diff(numbers) == 1) < 36, "not in the order of the shards"
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 7, 19, 35, 36, 100, None])
-def test_spread_gives_evenly_spread_documents(folder: str, count: int | None) -> None:
+def test_spread_gives_evenly_spaced_documents(folder: str, count: int | None) -> None:
     summaries = [row["summary"] for row in SPLITS["train"]]
     found = [summaries.index(item.summary) for item in Items([folder], "train").spread(count)]
     assert len(found) == min(count or 36, 36)
@@ -270,7 +272,7 @@ def test_item_is_the_document_with_its_white_space(validation: list[Item]) -> No
         assert item.query is None
 
 
-def test_queries_are_read_by_the_encoder_that_made_the_vectors(
+def test_queries_are_encoded_by_the_encoder_of_the_vectors(
     prepared_rows: Prepare, tiny_encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
     tiny_encoder.model.save_pretrained(tmp_path)
@@ -281,10 +283,10 @@ def test_queries_are_read_by_the_encoder_that_made_the_vectors(
     np.testing.assert_allclose(first.query, tiny_encoder.encode(["What of the harbour crane?"])[0], atol=1e-6)
     assert second.query is None
     nameless = Items([prepared_rows(test=rows)], "test")
-    assert "an encoder that has no name" in refusal(lambda: list(nameless.spread(None)))
+    assert "from an unnamed encoder" in refusal(lambda: list(nameless.spread(None)))
 
 
-def test_worth_is_the_label_and_how_much_of_the_summary_is_in_a_sentence(validation: list[Item]) -> None:
+def test_worth_combines_the_oracle_label_and_the_density_of_summary_words(validation: list[Item]) -> None:
     for item in validation:
         labels, density, both = (item.worth(share) for share in (1.0, 0.0, 0.5))
         assert np.flatnonzero(labels).tolist() == sorted(item.oracle)
@@ -294,7 +296,7 @@ def test_worth_is_the_label_and_how_much_of_the_summary_is_in_a_sentence(validat
         assert density[labels == 1].min() > density[labels == 0].max()
 
 
-def test_rouge_is_that_of_the_package(validation: list[Item]) -> None:
+def test_rouge_matches_the_package(validation: list[Item]) -> None:
     scorer = RougeScorer(["rouge1", "rouge2"], use_stemmer=True)
     for number, item in enumerate(validation):
         for chosen in ([], item.oracle, [0, 2 + number, 5 + number]):
@@ -319,13 +321,13 @@ def test_length_is_fitted_to_the_summaries(curve: Calibration) -> None:
         assert fitted.words(words) == pytest.approx(curve.words(words), rel=0.02)
 
 
-def test_length_of_a_single_document_is_met() -> None:
+def test_length_of_a_single_document_is_fitted_exactly() -> None:
     assert fit_length([of_lengths(500, 60)]).words(500) == pytest.approx(60)
     assert np.isfinite(fit_length([of_lengths(0, 0)]).words(10))
 
 
 @pytest.mark.parametrize("seed", [None, 0, 1])
-def test_calibrated_is_never_worse_than_fitted(
+def test_calibration_is_never_worse_than_the_fitted_length(
     learned: tuple[TrainedSalience, Path, list[str]], validation: list[Item], seed: int | None
 ) -> None:
     salience = learned[0] if seed is None else untrained(seed)
@@ -335,7 +337,7 @@ def test_calibrated_is_never_worse_than_fitted(
         for one in (calibrated, fitted)
     ]
     assert qualities[0] >= qualities[1] > 0
-    assert 1 in training.FACTORS, "the fitted one is among those tried"
+    assert 1 in training.FACTORS, "the fitted length is one of the candidates"
     assert fitted.redundant in training.REDUNDANCIES
     assert calibrated.redundant in training.REDUNDANCIES
     assert calibrated.factor / fitted.factor == pytest.approx(
@@ -346,7 +348,7 @@ def test_calibrated_is_never_worse_than_fitted(
 # ---------------------------------------------------------------------------------------------------------- evaluating
 
 
-def test_rows_are_what_the_extracts_score(learned: tuple[TrainedSalience, Path, list[str]], folder: str) -> None:
+def test_rows_are_the_scores_of_the_extracts(learned: tuple[TrainedSalience, Path, list[str]], folder: str) -> None:
     salience, _, _ = learned
     rows = evaluate(salience, folder, "test", documents=6, processes=1, quiet=True)
     assert [row.name for row in rows] == ["lead", "unsupervised", "trained", "oracle"]
@@ -374,14 +376,14 @@ def test_rows_are_what_the_extracts_score(learned: tuple[TrainedSalience, Path, 
 
 
 def lead(item: Item, amount: float) -> list[int]:
-    """The first sentences until there are enough words."""
+    """The first sentences, until they have `amount` words."""
     chosen = []
     while sum(count_words(item.texts[index]) for index in chosen) < amount:
         chosen.append(len(chosen))
     return chosen
 
 
-def test_oracle_is_highest_and_what_is_learned_is_next(
+def test_oracle_scores_highest_and_the_trained_extractor_next(
     learned: tuple[TrainedSalience, Path, list[str]], folder: str
 ) -> None:
     rows = {row.name: row for row in evaluate(learned[0], folder, "test", processes=1, quiet=True)}
@@ -392,18 +394,18 @@ def test_oracle_is_highest_and_what_is_learned_is_next(
         assert rows["trained"].f1 > rows[name].f1
 
 
-def test_all_may_have_the_words_of_the_reference(folder: str) -> None:
+def test_all_extracts_can_have_the_length_of_the_reference(folder: str) -> None:
     short = TrainedSalience(untrained().extractor, Calibration(factor=1, power=0.1))
     own = evaluate(short, folder, "validation", processes=1, quiet=True)
     rows = evaluate(short, folder, "validation", at_reference=True, processes=1, quiet=True)
     reference = np.mean([count_words(row["summary"]) for row in SPLITS["validation"]])
     for row, shorter in zip(rows[:3], own[:3], strict=True):
-        assert row.words == pytest.approx(reference, abs=9)  # the words of a sentence
+        assert row.words == pytest.approx(reference, abs=9)  # the words of one sentence
         assert shorter.words == 9
     assert rows[3] == own[3]
 
 
-def test_table_has_a_line_for_each_row(folder: str) -> None:
+def test_table_has_one_line_per_row(folder: str) -> None:
     rows = evaluate(untrained(), folder, "test", documents=2, processes=1, quiet=True)
     head, *lines = table(rows).splitlines()
     assert head.split() == ["R-1", "R-2", "R-Lsum", "words", "F1"]
@@ -434,8 +436,8 @@ def test_command_trains_and_evaluates(
     assert main(command) == 0
     assert capsys.readouterr().out.rstrip("\n") == table(expected)
     assert main([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [(row["name"], tuple(row["rouge"]), row["words"], row["f1"]) for row in told] == [
+    printed = json.loads(capsys.readouterr().out)
+    assert [(row["name"], tuple(row["rouge"]), row["words"], row["f1"]) for row in printed] == [
         (row.name, row.rouge, row.words, row.f1) for row in expected
     ]
 
@@ -443,7 +445,7 @@ def test_command_trains_and_evaluates(
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        ("train --data nowhere --output a", "nowhere holds no prepared documents"),
+        ("train --data nowhere --output a", "nowhere contains no prepared documents"),
         ("train --data nowhere --output gone/a", "there is no folder gone"),
         ("train --data nowhere --output a --epochs 0", "--epochs must be more than 0, not 0"),
         ("train --data nowhere --output a --learning-rate nan", "--learning-rate must be more than 0, not nan"),

@@ -213,9 +213,9 @@ def test_without_a_bar_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureF
 def test_bar_shows_loss_speed_and_memory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     measured = {"eval_dataset": [document(1, 2)], "eval_strategy": "epoch"}
     make(tmp_path, tiny(), documents(), disable_tqdm=False, **measured).train()
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert all(word in told.err for word in ("loss ", "tokens/s", "GB", "validation loss"))
+    output = capfd.readouterr()
+    assert output.out == ""
+    assert all(word in output.err for word in ("loss ", "tokens/s", "GB", "validation loss"))
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -251,9 +251,9 @@ def test_loss_that_is_not_a_number_stops_before_the_weights_change(tmp_path: Pat
 
     model.forward = poisoned  # type: ignore[method-assign]
     trainer = make(tmp_path, model, [good, bad], gradient_accumulation_steps=2, logging_nan_inf_filter=False)
-    with pytest.raises(AwesumError, match="not a number at document document 2, step 1: there is no") as told:
+    with pytest.raises(AwesumError, match="not a number at document document 2, step 1: there is no") as output:
         trainer.train()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(output.value)
     for name, weight in model.named_parameters():
         torch.testing.assert_close(weight, before[name], rtol=0, atol=0)
 
@@ -349,8 +349,8 @@ def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
     ]
     try:
         for running in processes:
-            told, _ = running.communicate(timeout=300)
-            assert running.returncode == 0, told
+            output, _ = running.communicate(timeout=300)
+            assert running.returncode == 0, output
     finally:
         for running in processes:
             with running:  # its pipe is closed and its end awaited

@@ -1,4 +1,4 @@
-"""What is known of a document before anything is written: sentences, vectors, segments, salience, selection.
+"""The analysis of a document before generation: sentences, vectors, segments, salience, selection.
 
-Pure values and the functions that make them; nothing here knows a model that writes.
+Pure values and the functions that compute them; nothing here depends on a generating model.
 """

@@ -1,7 +1,7 @@
-"""Sentence embeddings: unit vectors from a pretrained encoder, mean-pooled, in one batched pass over the document.
+"""Sentence embeddings: mean-pooled unit vectors from a pretrained encoder, in one batched pass over the document.
 
-Knows nothing of documents or segments. Text of any length gets a vector: what is longer than the encoder's window is
-read window by window and averaged, never cut off.
+Independent of documents and segments. Text longer than the encoder's window is encoded window by window and averaged,
+never truncated.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 WINDOW = 254
-"""Tokens that the encoder reads at once besides its two marks: what all-MiniLM-L6-v2 was trained on."""
+"""Tokens per window, besides the two special tokens: the length that all-MiniLM-L6-v2 was trained on."""
 BATCH_TOKENS = 1024
-"""Padded tokens of one forward pass. Small enough for the activations to stay in a processor's cache."""
+"""Tokens per forward pass, padding included. Small enough for the activations to stay in a CPU's cache."""
 SORTED_TOGETHER = 1024
-"""Sentences that are sorted by length together. More would save little padding and hold more tokens in memory."""
+"""Texts sorted by length at a time. More would save little padding and keep more tokens in RAM."""
 
 
 class SentenceEncoder:
-    """A pretrained encoder and its tokenizer; `encode` is all there is to call."""
+    """A pretrained encoder and its tokenizer. Call `encode`; it runs on the device of the model."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         self.model = model.eval()
@@ -36,23 +36,27 @@ class SentenceEncoder:
 
     @classmethod
     def load(cls, source: str | Path) -> SentenceEncoder:
-        """Load from a folder with safetensors weights, or by a name on the hub, which the user named."""
+        """Load from a folder with safetensors weights, or by a hub name that the user gave.
+
+        Runs on the GPU if there is one, always in float32.
+        """
         import torch
         from transformers import AutoModel, AutoTokenizer
 
-        from awesum.loading import loading
+        from awesum.loading import choose_device, loading
 
         with loading(str(source), source if isinstance(source, Path) else None) as (found, options):
             model = AutoModel.from_pretrained(found, use_safetensors=True, dtype=torch.float32, **options)
             tokenizer = AutoTokenizer.from_pretrained(found, **options)
             if model.config.is_encoder_decoder or None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
-                raise AwesumError(f"{source} is no encoder of sentences: give a model such as BERT, RoBERTa or MiniLM")
+                raise AwesumError(f"{source} is not a sentence encoder: give a model such as BERT, RoBERTa or MiniLM")
+            model = model.to(choose_device()[0])
         return cls(model, tokenizer)
 
     def encode(
         self, texts: Sequence[str], progress: Callable[[int], object] = lambda done: None
     ) -> NDArray[np.float32]:
-        """One unit vector a text; `progress` is told how many more are done."""
+        """One unit vector per text (N, d). `progress` is called with the number of texts just finished."""
         vectors = np.zeros((len(texts), self.size), dtype=np.float32)
         for at in range(0, len(texts), SORTED_TOGETHER):
             texts_here = texts[at : at + SORTED_TOGETHER]
@@ -63,7 +67,7 @@ class SentenceEncoder:
             ]
             windows.sort(key=lambda window: len(window[1]))
             for batch in _batches(windows):
-                # A text of several windows is their mean, each with the weight of its tokens.
+                # A text of several windows gets their mean, weighted by tokens.
                 np.add.at(vectors, [owner for owner, _ in batch], self._sums([ids for _, ids in batch]))
             progress(len(texts_here))
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -74,23 +78,24 @@ class SentenceEncoder:
         ]
 
     def _sums(self, windows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """The sum of the last layer's states over each window's tokens, the two marks included as in training."""
+        """The last hidden states summed over each window (B, d), special tokens included as in training."""
         import torch
 
-        marks = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+        cls_token, sep_token = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
         longest = max(len(window) for window in windows) + 2
         ids = torch.full((len(windows), longest), self.tokenizer.pad_token_id)
         mask = torch.zeros((len(windows), longest), dtype=torch.long)
         for row, window in enumerate(windows):
-            ids[row, : len(window) + 2] = torch.tensor([marks[0], *window, marks[1]])
+            ids[row, : len(window) + 2] = torch.tensor([cls_token, *window, sep_token])
             mask[row, : len(window) + 2] = 1
+        ids, mask = ids.to(self.model.device), mask.to(self.model.device)
         with torch.inference_mode():
             states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state  # (B, N, d)
-        return (states * mask[..., None]).sum(dim=1).numpy()
+            return (states * mask[..., None]).sum(dim=1).float().cpu().numpy()
 
 
 def _batches(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, list[int]]]]:
-    """Cut a list that is sorted by length into batches of at most `BATCH_TOKENS`, padding included."""
+    """Split windows, sorted by length, into batches of at most `BATCH_TOKENS`, padding included."""
     first = 0
     for index, (_, ids) in enumerate(windows):
         if (index + 1 - first) * (len(ids) + 2) > BATCH_TOKENS and index > first:

@@ -1,15 +1,15 @@
-"""Segments: the paper's Algorithm 1, over sentences that are measured in tokens.
+"""Segmentation: the paper's Algorithm 1, over sentences measured in tokens.
 
-A segment grows to `lower` tokens; from there on each sentence goes to the current segment or opens the next one,
-whichever it is more similar to; at `upper` tokens the segment is closed. The paper's text says that a segment has at
-most `upper` tokens while its pseudo code lets the sentence that crosses the limit in; we keep the text's promise,
-because the limit is what bounds the memory.
+A segment grows to `lower` tokens; from then on each sentence joins the current segment or opens the next one,
+whichever it is more similar to; at `upper` tokens the segment is closed. In the paper's text a segment has at most
+`upper` tokens, while its pseudocode admits the sentence that crosses the limit; we follow the text, because this limit
+bounds the peak memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,19 @@ LOWER, UPPER = 512, 768
 """Tokens, as in the paper."""
 
 
+class Limits(NamedTuple):
+    """The shortest and the longest segment, in tokens."""
+
+    lower: int = LOWER
+    upper: int = UPPER
+
+    @classmethod
+    def up_to(cls, longest: int) -> Limits:
+        """The paper's limits, or proportionally less for a model that has room for only `longest` tokens."""
+        upper = min(UPPER, longest)
+        return cls(LOWER * upper // UPPER, upper)
+
+
 def measure(
     text: str,
     spans: Iterable[tuple[int, int]],
@@ -30,7 +43,7 @@ def measure(
     longest: int = UPPER,
     batch: int = 512,
 ) -> list[Sentence]:
-    """Count the tokens of each sentence, and split at token boundaries those that alone would overfill a segment."""
+    """Count the tokens of each sentence; split sentences of more than `longest` tokens at token boundaries."""
     spans = list(spans)
     return [
         piece
@@ -47,7 +60,7 @@ def _offsets(
         [text[start:end] for start, end in spans],
         add_special_tokens=False,
         return_offsets_mapping=True,
-        split_special_tokens=True,  # the marks of a chat template are text in a document
+        split_special_tokens=True,  # chat template tokens in a document are plain text
         return_attention_mask=False,
     )
     return encoded["offset_mapping"]
@@ -58,8 +71,8 @@ def _pieces(span: tuple[int, int], offsets: list[tuple[int, int]], longest: int)
     at, first = start, 0
     while len(offsets) - first > longest:
         cut = first + longest
-        # A character may be several tokens: do not cut inside it. Where a run of tokens is one single character there
-        # is no boundary to be had, and the run stays whole.
+        # A character may be several tokens: do not cut inside it. If all the tokens belong to one character, there is
+        # no boundary, and they stay together.
         while cut > first + 1 and offsets[cut][0] < offsets[cut - 1][1]:
             cut -= 1
         if start + offsets[cut][0] <= at:
@@ -72,10 +85,10 @@ def _pieces(span: tuple[int, int], offsets: list[tuple[int, int]], longest: int)
 def segment(
     sentences: Sequence[Sentence], embeddings: NDArray[np.float32], lower: int = LOWER, upper: int = UPPER
 ) -> list[Segment]:
-    """Algorithm 1. `embeddings` holds one unit vector a sentence, so a mean cosine is a product with a mean vector.
+    """Algorithm 1. `embeddings` are unit vectors, one per sentence, so the mean cosine is a dot product with the mean.
 
-    The sums of the vectors of the current and of the next pseudo segment slide along with the sentence: each vector is
-    added once and taken away once, however long the document.
+    The vector sums of the current segment and of the next pseudo segment slide along with the sentence: each vector is
+    added once and subtracted once, so time is linear in the document.
     """
     if not sentences:
         return []
@@ -85,7 +98,7 @@ def segment(
     first, tokens = 0, 0  # the current segment: its first sentence, its length
     begin = end = following_tokens = 0  # the next pseudo segment: sentences begin to end
     for index, sentence in enumerate(sentences):
-        # The next pseudo segment: the sentences behind this one, until they reach `lower` tokens.
+        # The next pseudo segment: the sentences after this one, until they reach `lower` tokens.
         if end <= index:
             begin = end = index + 1
             following[:], following_tokens = 0.0, 0

@@ -1,10 +1,11 @@
-"""Datasets: documents with their reference summaries, in a folder of the user's or by their public name.
+"""Datasets: documents with reference summaries, from a local folder or by public name.
 
     FOLDER/train.jsonl, FOLDER/validation.jsonl, FOLDER/test.jsonl     plain, or compressed as .jsonl.zst or .jsonl.gz
     govreport, qmsum, summscreen, arxiv, booksum                       the paper's five, read from the hub
 
-`load` gives a split in any order, for training; `examples` streams it once, checks every row and counts what it skips.
-A dataset may be larger than memory for both. Nothing is cut: a row is given whole, or it is said where it is wrong.
+`load` gives random access to a split, for training; `examples` streams it, checks every row and counts skipped ones.
+Both handle datasets larger than RAM. Rows are never truncated; an invalid row is reported with file and line.
+To add a public dataset, write a module with a `DATASET` and add its name to `sources`.
 """
 
 from awesum.datasets.dataset import Dataset, Figures

@@ -1,4 +1,4 @@
-"""What is known of a public dataset: where the hub has it, how its rows read, and what the paper says of it."""
+"""The description of a public dataset: its place on the hub, how to convert its rows, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -11,40 +11,41 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Figures:
-    """A line of the paper's table of datasets."""
+    """One line of the paper's table of datasets."""
 
     train: int
     validation: int
     test: int
     document_words: int
-    """On average, over all splits."""
+    """Mean over all splits."""
     summary_words: int
 
     @property
     def documents(self) -> int:
-        """Of all splits together."""
+        """The total over all splits."""
         return self.train + self.validation + self.test
 
 
 def as_it_is(row: Row) -> Iterable[Row]:
-    """For datasets whose columns have names that `rows.NAMES` knows."""
+    """For datasets whose column names are all in `rows.NAMES`."""
     return (row,)
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One of the paper's datasets, by its public name. Nothing is fetched before its rows are asked for."""
+    """A public dataset. Nothing is fetched until its rows are read."""
 
     name: str
     repository: str
-    """On the hub, in files that can be read without running anything of it."""
-    paper: Figures
+    """Its hub repository, which must be readable without running a loading script."""
     note: str
-    """Its licence, and what differs from what the paper used."""
+    """Its licence, and how it differs from the data used in the paper."""
+    paper: Figures | None = None
+    """The paper's figures, if the paper uses this dataset."""
     configuration: str | None = None
     folder: str | None = None
-    """Inside the repository, where there are no configurations."""
+    """Folder in the repository, if there are no configurations."""
     revision: str | None = None
-    """A branch of the repository other than the main one."""
+    """Branch of the repository, if not the main one."""
     rows: Callable[[Row], Iterable[Row]] = as_it_is
-    """What one row of the hub is in our fields: `document`, `summary`, perhaps `id` and `query`; perhaps several."""
+    """Converts a hub row to one or more rows with our fields: `document`, `summary` and optionally `id`, `query`."""

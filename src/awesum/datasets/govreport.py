@@ -1,16 +1,17 @@
-"""GovReport: reports of two research offices of the United States, with the summaries that their authors wrote.
+"""GovReport: reports of two research offices of the United States, with summaries by their authors.
 
-The authors' own `launch/gov_report` has a loading script, which is no longer run by anyone; this copy is Parquet.
-Known from its public pages, not fetched: the configuration `document` with the columns `report` and `summary`.
+The authors' own `launch/gov_report` needs a loading script, which the library no longer runs; this copy is Parquet.
+According to its public pages (not verified by download), the configuration `document` has the columns `report` and
+`summary`.
 """
 
 from awesum.datasets.dataset import Dataset, Figures
 
-GOVREPORT = Dataset(
+DATASET = Dataset(
     name="govreport",
     repository="ccdv/govreport-summarization",
     configuration="document",
     paper=Figures(train=17_516, validation=974, test=973, document_words=9_409, summary_words=553),
-    note="CC-BY 4.0 (the dataset), public domain (the reports); without ids, so rows are known by their number; "
-    "one more document may be in train and one fewer in validation than in the paper",
+    note="CC-BY 4.0 (the dataset), public domain (the reports); without ids, so rows are identified by their number; "
+    "train may have one document more, and validation one fewer, than in the paper",
 )

@@ -1,7 +1,7 @@
-"""Rows of a public dataset as the hub has them, one after the other: they are fetched while they are read, not before.
+"""The rows of a public dataset, streamed from the hub: fetched while they are read.
 
-A connection is opened here and nowhere else, because the user named a dataset that is not a folder; with
-`HF_HUB_OFFLINE=1` not even then.
+This is the only place in this package that opens a connection, and only when the user names a public dataset; with
+`HF_HUB_OFFLINE=1`, never.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from awesum.errors import AwesumError
 
 
 def rows(dataset: Dataset, split: str) -> Iterator[Row]:
-    """The rows of a split, in the hub's order and with its columns."""
+    """The rows of a split, in the order and with the columns of the hub."""
     try:
         import datasets as library
     except ImportError as error:
@@ -33,7 +33,7 @@ def rows(dataset: Dataset, split: str) -> Iterator[Row]:
             split=split,
             streaming=True,
         )
-    except Exception as error:  # of any kind: the library's, the hub's, the connection's, the file format's
+    except Exception as error:  # of any kind: from the library, the hub, the connection or the file format
         why = " ".join(str(error).split()) or type(error).__name__
         raise AwesumError(
             f"cannot read the {split} split of {dataset.name} from {dataset.repository} on the hub ({why}): "
@@ -42,7 +42,7 @@ def rows(dataset: Dataset, split: str) -> Iterator[Row]:
 
 
 def _reach(dataset: Dataset) -> None:
-    """Ask for the repository once. The library would try for half a minute before it says that there is no network."""
+    """Query the repository once, to fail fast: without a network the library would retry for half a minute."""
     from huggingface_hub import HfApi
 
     HfApi().dataset_info(dataset.repository, revision=dataset.revision, timeout=30)

@@ -1,7 +1,7 @@
-"""A split whose rows can be asked for in any order, as training does.
+"""A split with random access to its rows, for training.
 
-Only where the rows begin is kept in memory. What cannot be read in any order, a compressed file or a dataset of the
-hub, is first written to the cache as plain lines, once.
+Only the offsets of the rows are kept in RAM. Sources without random access, compressed files and hub datasets, are
+first written to the cache as plain lines, once.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from awesum.files import cache_folder, sha256, write
 
 
 class Rows(Sequence[bytes]):
-    """The lines of a file, read when they are asked for. Lines end at a newline and nothing else."""
+    """The lines of a file, read on access. Lines end at a newline only."""
 
     def __init__(self, path: Path, plain: Path, offsets: array[int], lines: array[int]) -> None:
         self.path = path
-        """The file as the user knows it; `plain` is where its lines can be read, elsewhere if it is compressed."""
+        """The user's file; `plain` is the file its lines are read from: another one, if it is compressed."""
         self.lines = lines
-        """The number of each row's line."""
+        """The line number of each row."""
         self._plain = plain
         self._offsets = offsets
 
     @classmethod
     def of(cls, path: Path, plain: Path | None = None, *, blank: bool = False) -> Rows:
-        """Those of a file, decompressed to the cache first if need be. Blank lines are rows only if it is said so."""
+        """Index a file, first decompressing it to the cache if necessary. Blank lines are rows only with `blank`."""
         try:
             plain = plain or _plain(path)
             offsets, lines = _index(plain, blank)
@@ -59,7 +59,7 @@ class Rows(Sequence[bytes]):
             return Rows(self.path, self._plain, self._offsets[index], self.lines[index])
         offset = self._offsets[index]
         try:
-            # Opened each time: nothing is left open, and worker processes do not share a position.
+            # Opened each time: no file stays open, and worker processes do not share a position.
             with self._plain.open("rb") as file:
                 file.seek(offset)
                 return file.readline()
@@ -68,7 +68,7 @@ class Rows(Sequence[bytes]):
 
 
 class Examples(Sequence[Example]):
-    """The examples of a file, read when they are asked for. A slice is again `Examples`."""
+    """The examples of a file, read on access. A slice is an `Examples` too."""
 
     def __init__(self, rows: Rows) -> None:
         self.path = rows.path
@@ -88,10 +88,10 @@ class Examples(Sequence[Example]):
 
 
 def load(source: str | Path, split: str) -> Examples:
-    """A split of the dataset in the folder `source`; or, if `source` is a file, that file, whichever split it is.
+    """Load a split of the dataset in the folder `source`; if `source` is a file, that file, whatever the split.
 
-    If it is neither, but the name of a public dataset, that one: fetched once, and of its rows those that are examples.
-    Otherwise a bad row is refused when it is asked for.
+    Otherwise `source` is the name of a public dataset, which is fetched once; its invalid rows are reported and
+    skipped. An invalid row of a file raises an error when it is accessed.
     """
     found = find(source, split)
     if isinstance(found, Dataset):
@@ -100,7 +100,7 @@ def load(source: str | Path, split: str) -> Examples:
 
 
 def _index(rows: Path, blank: bool) -> tuple[array[int], array[int]]:
-    """Where each row begins, and its line number."""
+    """The offset and the line number of each row."""
     offsets, lines = array("q"), array("q")
     offset = 0
     with rows.open("rb") as file:
@@ -113,9 +113,9 @@ def _index(rows: Path, blank: bool) -> tuple[array[int], array[int]]:
 
 
 def _plain(path: Path) -> Path:
-    """The file itself, or its rows as a plain one in the cache, where they can be read in any order.
+    """The file itself or, if it is compressed, a plain copy in the cache.
 
-    That is named by the hash of what it was made from, so that it is made once and never stands for another file.
+    The copy is named by the hash of the compressed file, so it is written once and never mistaken for another.
     """
     if not is_compressed(path):
         return path
@@ -131,7 +131,7 @@ def _plain(path: Path) -> Path:
 
 
 def _fetched(dataset: Dataset, split: str) -> Path:
-    """The rows of a public dataset as a plain file in the cache, named by where on the hub they came from."""
+    """The rows of a public dataset as a plain file in the cache, named by their place on the hub."""
     origin = [dataset.repository, dataset.configuration, dataset.folder, dataset.revision, split]
     digest = hashlib.sha256(json.dumps(origin).encode()).hexdigest()[:12]
     rows = cache_folder() / "datasets" / f"{dataset.name}-{split}-{digest}.jsonl"
@@ -151,13 +151,13 @@ def _lines_of(dataset: Dataset, split: str) -> Iterator[bytes]:
         print(f"awesum: {dataset.name} ({split}): skipped {stream.skipped_in_words()}", file=sys.stderr, flush=True)
 
 
-def _write(rows: Path, pieces: Iterable[bytes], what: str) -> None:
-    """Written aside and then moved, so that half of a file is never taken for the whole."""
+def _write(rows: Path, chunks: Iterable[bytes], what: str) -> None:
+    """Write atomically, so that a partial file is never taken for the whole."""
     try:
         rows.parent.mkdir(parents=True, exist_ok=True)
-        write(rows, pieces)
+        write(rows, chunks)
     except OSError as error:
         raise AwesumError(
             f"cannot {what} to {rows.parent} ({error.strerror or error}): "
-            "make room there, or set AWESUM_CACHE to another folder"
+            "free some space there, or set AWESUM_CACHE to another folder"
         ) from error

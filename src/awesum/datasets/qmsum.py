@@ -1,7 +1,7 @@
-"""QMSum: meetings, and what people asked about them.
+"""QMSum: meeting transcripts, with queries about them and the answers.
 
-A row of the hub has the query in the first line of `input` and the transcript in the others, as in SCROLLS. Known from
-its public pages and from code that reads it, not fetched.
+A hub row has the query in the first line of `input` and the transcript in the others, as in SCROLLS; this is according
+to its public pages and to code that reads it (not verified by download).
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from awesum.datasets.dataset import Dataset, Figures, Row
 
 
 def _rows(row: Row) -> Iterable[Row]:
-    """The query out of the document. A row that is otherwise is left as it is, for the checks to name."""
+    """Split the query from the document. Any other row is returned unchanged, for the row checks to report."""
     text = row.get("input")
     if not isinstance(text, str):
         return (row,)
@@ -19,13 +19,13 @@ def _rows(row: Row) -> Iterable[Row]:
     return (fields,)
 
 
-QMSUM = Dataset(
+DATASET = Dataset(
     name="qmsum",
     repository="pszemraj/qmsum-cleaned",
     configuration="default",
     paper=Figures(train=1_257, validation=272, test=279, document_words=9_070, summary_words=70),
     note="MIT (QMSum), Apache-2.0 (this copy); the transcripts were cleaned, so figures are not quite comparable with "
-    "those of the original; made from SCROLLS, whose test split is published without summaries: if they are missing "
+    "those of the original; derived from SCROLLS, whose test split is published without summaries: if they are missing "
     "here too, those rows are skipped and counted",
     rows=_rows,
 )

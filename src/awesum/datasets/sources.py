@@ -1,32 +1,37 @@
-"""What the user may call a dataset: a folder or a file that is there, or else the public name of one of the five."""
+"""Resolve the name of a dataset: an existing folder or file, or else a public name."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 
-from awesum.datasets.arxiv import ARXIV
-from awesum.datasets.booksum import BOOKSUM
 from awesum.datasets.dataset import Dataset
 from awesum.datasets.files import FORM, SPLITS, find_file, splits_in
-from awesum.datasets.govreport import GOVREPORT
-from awesum.datasets.qmsum import QMSUM
-from awesum.datasets.summscreen import SUMMSCREEN
 from awesum.errors import AwesumError
 
-PUBLIC = {dataset.name: dataset for dataset in (GOVREPORT, QMSUM, SUMMSCREEN, ARXIV, BOOKSUM)}
-"""The paper's datasets by name."""
+_MODULES = (
+    "govreport",
+    "qmsum",
+    "summscreen",
+    "arxiv",
+    "booksum",
+)
+"""The modules of the public datasets, in the order of the paper. To add a dataset, add its module here."""
+
+PUBLIC: dict[str, Dataset] = {name: import_module(f"awesum.datasets.{name}").DATASET for name in _MODULES}
+"""The public datasets by name, which is the name of the module."""
 
 
 def is_public(source: str | Path) -> bool:
-    """Whether `source` would be read from the hub. A folder of that name goes first; so does `NAME/`, there or not."""
+    """Whether `source` names a hub dataset. A local folder of that name takes precedence; `NAME/` is always local."""
     return str(source) in PUBLIC and not Path(source).exists()
 
 
 def find(source: str | Path, split: str) -> Path | Dataset:
-    """The file of a split, or the public dataset that it belongs to, or what the user can do if there is neither."""
+    """The file of a split, or the public dataset. Raises an error with advice if there is neither."""
     if is_public(source):
-        _known(str(source), split)
+        _check_split(str(source), split)
         return PUBLIC[str(source)]
     path = Path(source).expanduser()
     if not path.exists():
@@ -35,7 +40,7 @@ def find(source: str | Path, split: str) -> Path | Dataset:
 
 
 def splits(source: str | Path) -> tuple[str, ...]:
-    """The splits that are there. A file is one, under its own name."""
+    """The splits that exist. A file is one split, named after the file."""
     if is_public(source):
         return SPLITS
     path = Path(source).expanduser()
@@ -44,7 +49,7 @@ def splits(source: str | Path) -> tuple[str, ...]:
     return splits_in(path) if path.is_dir() else ()
 
 
-def _known(name: str, split: str) -> None:
+def _check_split(name: str, split: str) -> None:
     if split not in SPLITS:
         raise AwesumError(f"{name} has no split {split!r}: it has {', '.join(SPLITS)}")
 

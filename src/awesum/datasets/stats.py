@@ -1,4 +1,4 @@
-"""What a dataset holds: counts and average lengths of its splits, beside those that the paper gives for it."""
+"""Statistics of a dataset: counts and mean lengths of its splits, next to the paper's figures."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from awesum.datasets.stream import Stream, examples
 
 @dataclass
 class SplitStatistics:
-    """Sums over the examples of a split, so that splits can be added up. A word is what whitespace separates."""
+    """Sums over the examples of a split, so that splits can be added. Words are separated by white space."""
 
     split: str
     documents: int = 0
     document_words: int = 0
     summary_words: int = 0
     queries: int = 0
-    """Examples with one."""
+    """Examples with a query."""
     skipped: Counter[str] = field(default_factory=Counter)
-    """Rows that are no examples, by kind."""
+    """Invalid rows, by kind."""
 
     def __add__(self, other: SplitStatistics) -> SplitStatistics:
         return SplitStatistics(
@@ -38,7 +38,7 @@ class SplitStatistics:
         )
 
     def average(self, words: int) -> float | None:
-        """A sum of words for each document; nothing of nothing."""
+        """The mean per document; None without documents."""
         return words / self.documents if self.documents else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -55,20 +55,20 @@ class SplitStatistics:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of the splits that were asked for."""
+    """Statistics of the requested splits."""
 
     source: str
     splits: tuple[SplitStatistics, ...]
     paper: Figures | None
-    """If the dataset is one of the paper's, or a folder with the name of one."""
+    """The paper's figures, if the dataset, or the folder, has the name of one of the paper's datasets."""
 
     @property
     def all(self) -> SplitStatistics:
-        """The splits added up."""
+        """The sum over the splits."""
         return sum(self.splits, SplitStatistics("all"))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: stable names, averages not rounded."""
+        """For JSON: stable names, means not rounded."""
         return {
             "source": self.source,
             "splits": [split.as_dict() for split in self.splits],
@@ -77,7 +77,7 @@ class Statistics:
         }
 
     def table(self) -> str:
-        """For people."""
+        """A table as plain text."""
         rows = [*self.splits]
         if len(rows) > 1 or self.paper:
             rows.append(self.all)
@@ -104,19 +104,19 @@ class Statistics:
 
 
 def measure(source: str | Path, chosen: Sequence[str] = (), *, quiet: bool = False) -> Statistics:
-    """Read the splits that were chosen, or all that are there, from beginning to end."""
-    names = tuple(dict.fromkeys(chosen)) or splits(source) or ("train",)  # the last for the error that there is nothing
-    streams = [examples(source, name) for name in names]  # before any is read: a missing one is refused at once
+    """Compute the statistics of the chosen splits, or of all that exist, by reading them completely."""
+    names = tuple(dict.fromkeys(chosen)) or splits(source) or ("train",)  # "train" leads to the error for no dataset
+    streams = [examples(source, name) for name in names]  # a missing split is refused before any is read
     name = str(source) if str(source) in PUBLIC else Path(source).resolve().name
     paper = PUBLIC[name].paper if name in PUBLIC else None
-    return Statistics(str(source), tuple(_measured(stream, quiet) for stream in streams), paper)
+    return Statistics(str(source), tuple(_measure_split(stream, quiet) for stream in streams), paper)
 
 
-def _measured(stream: Stream, quiet: bool) -> SplitStatistics:
+def _measure_split(stream: Stream, quiet: bool) -> SplitStatistics:
     from tqdm import tqdm
 
     result = SplitStatistics(stream.split)
-    shown = tqdm(
+    bar = tqdm(
         stream,
         desc=stream.split,
         unit=" documents",
@@ -124,7 +124,7 @@ def _measured(stream: Stream, quiet: bool) -> SplitStatistics:
         file=sys.stderr,
         disable=quiet or not sys.stderr.isatty(),
     )
-    for example in shown:
+    for example in bar:
         result.documents += 1
         result.document_words += len(example.document.split())
         result.summary_words += len(example.summary.split())
@@ -145,7 +145,7 @@ def _cells(split: SplitStatistics) -> list[str]:
 
 
 def _paper_cells(paper: Figures, split: str) -> list[str]:
-    """The paper counts documents by split, and words over all of them."""
+    """The paper reports documents per split, but words over all splits."""
     if split == "all":
         return [f"{number:,}" for number in (paper.documents, paper.document_words, paper.summary_words)]
     number = {"train": paper.train, "validation": paper.validation, "test": paper.test}.get(split)

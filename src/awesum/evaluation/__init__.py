@@ -1,4 +1,4 @@
-"""Evaluation: files of summaries measured, compared, and shown.
+"""Evaluation: score files of summaries, compare systems, and show the result.
 
 from awesum.evaluation import evaluate
 evaluation, _ = evaluate(Path("ours.jsonl"), Path("references.jsonl"), compare=[Path("theirs.jsonl")])

@@ -1,6 +1,6 @@
-"""Scores against the length of the documents, as small drawings that stand in the page itself.
+"""Plots of scores against document length, as inline SVG.
 
-A colour and a shape for each system, so that neither is needed to tell them apart; the page defines the colours, one
+Each system has a colour and a shape, so that either is enough to distinguish them; the page defines the colours, one
 set for a light and one for a dark background.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from awesum.evaluation.result import Evaluation
 
 MOST_POINTS = 600
-"""Documents drawn as points: more would be a cloud, and a page of many megabytes."""
+"""Documents drawn as points: more would be a blur, and a page of many megabytes."""
 MOST_BINS = 6
 LEAST_IN_BIN = 3
 LOG_FROM = 5
@@ -44,7 +44,7 @@ svg .under {{ fill: none; stroke: var(--paper); stroke-width: 5; stroke-linejoin
 svg .over {{ fill: none; stroke: currentColor; stroke-width: 2.2; stroke-linejoin: round; }}
 """
 
-# Each from the middle of the mark. One more than there are colours: pairs of the two repeat only after 72 systems.
+# Paths relative to the centre. One more than there are colours, so pairs of the two repeat only after 72 systems.
 SHAPES = (
     "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
     "m-2.6-2.6h5.2v5.2h-5.2z",
@@ -60,23 +60,23 @@ SHAPES = (
 WIDTH, HEIGHT = 360, 214
 LEFT, RIGHT, TOP, BOTTOM = 48, 346, 8, 168
 MANY = 500
-"""Points, from which on each is drawn fainter."""
+"""With more points than this, each is drawn fainter."""
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 def text(of: object) -> str:
-    """Whatever was given, safe in a page: escaped, and without what no page may hold."""
+    """Text for a page: escaped, and without characters that HTML does not allow."""
     return escape(_CONTROL.sub("\ufffd", str(of)))
 
 
 def colour(system: int) -> str:
-    """The class that gives a system its colour."""
+    """The CSS class for the colour of a system."""
     return f"c{system % len(LIGHT)}"
 
 
 def legend(names: Sequence[str]) -> str:
-    """Which colour and shape is which system."""
+    """The colour and shape of each system."""
     entries = (
         f'<li><svg viewBox="-6 -6 12 12" width="16" height="16" aria-hidden="true"><g class="{colour(i)}">'
         f'<path d="M0 0{SHAPES[i % len(SHAPES)]}" fill="currentColor" stroke="currentColor" stroke-width="1.2"/>'
@@ -87,7 +87,7 @@ def legend(names: Sequence[str]) -> str:
 
 
 def drawn(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which documents are points: all, or as many as can be told apart, spread evenly over the lengths."""
+    """The documents to draw as points: all, or at most `MOST_POINTS`, spread evenly over the lengths."""
     by_length = np.argsort(words, kind="stable")
     by_length = by_length[words[by_length] > 0]
     if len(by_length) <= MOST_POINTS:
@@ -96,7 +96,7 @@ def drawn(words: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def plot(evaluation: Evaluation, score: Score, points: NDArray[np.int64]) -> str | None:
-    """One score of every system, under its title; nothing if no document has it."""
+    """The plot of one score for every system, with its title; None if no document has the score."""
     words = evaluation.document_words
     values = [system.scores[score.name] * score.scale for system in evaluation.systems]
     usable = [np.isfinite(each) & (words > 0) for each in values]
@@ -134,9 +134,9 @@ def plot(evaluation: Evaluation, score: Score, points: NDArray[np.int64]) -> str
 
 
 def bins(words: NDArray[np.int64], values: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """Mean length and mean score of equally many documents each, from the short to the long ones.
+    """Mean length and mean score of bins with equally many documents, from short to long.
 
-    Documents of the same length are never parted, so that there may be fewer bins than there could be.
+    Documents of the same length stay in one bin, so there may be fewer bins than `MOST_BINS`.
     """
     count = min(MOST_BINS, len(words) // LEAST_IN_BIN)
     if not count:
@@ -147,7 +147,7 @@ def bins(words: NDArray[np.int64], values: NDArray[np.float64]) -> list[tuple[fl
 
 
 def round_ticks(low: float, high: float, about: int, least: float = 0.0) -> list[float]:
-    """Round numbers from at most `low` to at least `high`, some `about` of them and `least` apart."""
+    """About `about` round numbers that span `low` to `high`, at least `least` apart."""
     rough = max((high - low) / about, least)
     power = 10.0 ** floor(log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
@@ -172,7 +172,7 @@ class _Across:
 
     def __call__(self, words: float) -> float:
         at = log10(words) if self.log else words
-        inner = 8  # so that no point lies on the vertical axis
+        inner = 8  # keeps points off the vertical axis
         return LEFT + inner + (at - self.low) / (self.high - self.low) * (RIGHT - LEFT - 2 * inner)
 
     def axis(self) -> str:
@@ -192,7 +192,7 @@ class _Up:
     """The vertical axis: the score, scaled as in the table."""
 
     def __init__(self, low: float, high: float, score: Score) -> None:
-        if high - low <= 1e-9 * max(abs(low), abs(high)):  # all the same, but for rounding
+        if high - low <= 1e-9 * max(abs(low), abs(high)):  # all the same, up to rounding
             room = max(abs(high) * 0.1, 10.0**-score.decimals)
             least, most = score.low * score.scale, score.high * score.scale
             low = max(low - room, least) if low > least else low

@@ -1,7 +1,7 @@
-"""One self-contained page about an evaluation: the table, scores against length, and summaries to read side by side.
+"""One self-contained page about an evaluation: the table, plots against length, and summaries side by side.
 
-Means hide what a system does to a document; so the page shows the documents where it is best and worst, and where the
-systems differ most. No script is needed to read it, and nothing is loaded from anywhere.
+Means hide how a system treats a single document, so the page shows the documents with the best and the worst scores,
+and those on which the systems differ most. The page uses no scripts and loads nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from awesum.rendering.html import opening
 from awesum.summary import count
 
 EXAMPLES = 3
-"""Of each kind."""
+"""Documents shown of each kind."""
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --paper: #fcfcfa; --soft: #5c6070; --line: #d9dbe0; --mark: #fff6d6;
@@ -82,9 +82,9 @@ article tbody th { font-weight: 400; }
 
 
 def write(evaluation: Evaluation, samples: Callable[[int], list[Sample]], folder: Path) -> Path:
-    """Write the page as `index.html` of the folder.
+    """Write the page to `index.html` in the folder.
 
-    `samples` gives the summaries of one document, one a system; it is asked only for those shown, one at a time.
+    `samples` returns the summaries of one document, one per system; it is called once for each document shown.
     """
     path = place(folder)
     page = "".join(_page(evaluation, samples))
@@ -96,7 +96,7 @@ def write(evaluation: Evaluation, samples: Callable[[int], list[Sample]], folder
 
 
 def place(folder: Path) -> Path:
-    """Where the page will be; the folder is made, or it is said that it cannot be."""
+    """The path of the page; creates the folder, or raises an error if it is not writable."""
     try:
         files.check_writable(folder, is_folder=True)
     except OSError as error:
@@ -128,7 +128,7 @@ def _page(evaluation: Evaluation, samples: Callable[[int], list[Sample]]) -> Ite
 
 def _table(evaluation: Evaluation) -> Iterator[str]:
     several = len(evaluation.systems) > 1
-    with np.errstate(all="ignore"):  # an infinite score is shown as none, without complaint
+    with np.errstate(all="ignore"):  # an infinite score is shown as a dash, without a warning
         table = evaluation.table
     winners = {column.name: best(evaluation, column) for column in evaluation.columns}
     yield '<h2>Scores</h2>\n<div class="wide" role="region" aria-label="Table of scores" tabindex="0">'
@@ -137,7 +137,7 @@ def _table(evaluation: Evaluation) -> Iterator[str]:
     for number, system in enumerate(evaluation.systems):
         about = [f"{count(round(system.words.mean()), 'word')} on average"] if len(system.words) else []
         about += [f"{system.empty:,} empty"] if system.empty else []
-        mark = "<small>the others are compared with it</small>" if several and not number else ""
+        mark = "<small>baseline: the others are compared with it</small>" if several and not number else ""
         yield f'<tr><th scope="row"><bdi>{text(system.name)}</bdi>{mark}<small>{", ".join(about)}</small></th>'
         for column in evaluation.columns:
             cell = table[system.name][column.name]
@@ -156,10 +156,10 @@ def _table(evaluation: Evaluation) -> Iterator[str]:
     yield '</tbody></table></div>\n<p class="soft">↑ higher is better, ↓ lower is better. In brackets: 95% bootstrap '
     yield f"interval of the mean, of {count(evaluation.trials, 'trial')}."
     if several:
-        yield " In bold: the best. p: how often chance alone would make such a difference to the first system (paired "
-        yield "approximate randomization, two-sided, not corrected for the number of comparisons)."
+        yield " In bold: the best. p: p-value of the difference to the first system (paired approximate randomization, "
+        yield "two-sided, not corrected for the number of comparisons)."
     if any(cell.counted < len(evaluation.ids) for row in table.values() for cell in row.values()):
-        yield " Left out: documents that have no such score, which the mean is not over."
+        yield " Left out: documents without this score, which do not count in the mean."
     yield '</p>\n<dl id="settings">'
     for column in evaluation.columns:
         settings = text(column.settings) or "no settings"
@@ -183,25 +183,25 @@ def _range(score: Score) -> str:
 
 
 def _plots(evaluation: Evaluation) -> Iterator[str]:
-    yield "<h2>Scores and the length of the document</h2>\n"
+    yield "<h2>Scores by document length</h2>\n"
     words = evaluation.document_words
     if not words.any():
-        yield "<p>No plots: the documents were not given, so that their length is not known.</p>\n"
+        yield "<p>No plots: the documents were not given, so their length is unknown.</p>\n"
         return
     points = drawn(words)
-    there = int((words > 0).sum())
-    said = f"Points are documents, lines the means of up to {MOST_BINS} groups of them by length, if there are so many."
-    if len(points) < there:
-        said += f" Of {there:,} documents {len(points):,} are drawn, spread evenly over the lengths; "
-        said += "the lines are over all."
-    if there < len(words):
-        said += f" {count(len(words) - there, 'document')} without text left out."
-    yield f"<p>{said}</p>\n{legend([system.name for system in evaluation.systems])}\n"
+    usable = int((words > 0).sum())
+    caption = f"Points are documents; lines connect the means of up to {MOST_BINS} groups of documents by length."
+    if len(points) < usable:
+        caption += f" Of {usable:,} documents {len(points):,} are drawn, spread evenly over the lengths; "
+        caption += "the lines use all of them."
+    if usable < len(words):
+        caption += f" {count(len(words) - usable, 'document')} without text left out."
+    yield f"<p>{caption}</p>\n{legend([system.name for system in evaluation.systems])}\n"
     plots = {column.title: plot(evaluation, column, points) for column in evaluation.columns}
     yield f'<div class="plots">{"".join(svg for svg in plots.values() if svg)}</div>\n'
     for title, svg in plots.items():
         if not svg:
-            yield f"<p>{text(title)}: no document has this score, so that there is nothing to draw.</p>\n"
+            yield f"<p>{text(title)}: no document has this score, so there is nothing to draw.</p>\n"
 
 
 @dataclass(frozen=True)
@@ -211,33 +211,33 @@ class _Group:
 
 
 def _groups(evaluation: Evaluation, score: Score) -> list[_Group]:
-    """Which documents to show, by their numbers. A system that has the score nowhere has no say."""
+    """The documents to show, by index. A system without this score for any document is ignored."""
     scores = [system.scores[score.name] for system in evaluation.systems]
     matrix = np.array([each for each in scores if np.isfinite(each).any()])  # (systems, documents)
     if not len(matrix):
         return []
-    there = np.flatnonzero(np.isfinite(matrix).all(axis=0))
-    if len(there) < 2:
-        return [_Group("The only document that has this score", there.tolist())] if len(there) else []
-    means, spreads = matrix[:, there].mean(axis=0), np.ptp(matrix[:, there], axis=0)
+    scored = np.flatnonzero(np.isfinite(matrix).all(axis=0))
+    if len(scored) < 2:
+        return [_Group("The only document with this score", scored.tolist())] if len(scored) else []
+    means, spreads = matrix[:, scored].mean(axis=0), np.ptp(matrix[:, scored], axis=0)
     names = ("Highest", "Lowest") if score.better == "neither" else ("Best", "Worst")
     if np.ptp(means) == 0:
-        groups = [_Group("Of documents that all score the same", there[:EXAMPLES].tolist())]
+        groups = [_Group("Documents that all score the same", scored[:EXAMPLES].tolist())]
     else:
         good = -means if score.better != "lower" else means
-        order = there[np.argsort(good, kind="stable")]
+        order = scored[np.argsort(good, kind="stable")]
         most = min(EXAMPLES, len(order) // 2)
         groups = [_Group(names[0], order[:most].tolist()), _Group(names[1], order[::-1][:most].tolist())]
     apart = np.argsort(-spreads, kind="stable")[:EXAMPLES]
     apart = apart[spreads[apart] > 0]
-    return [*groups, _Group("Most different between the systems", there[apart].tolist())] if len(apart) else groups
+    return [*groups, _Group("Most different between the systems", scored[apart].tolist())] if len(apart) else groups
 
 
 def _examples(evaluation: Evaluation, samples: Callable[[int], list[Sample]]) -> Iterator[str]:
     yield "<h2>Examples</h2>\n"
     groups = _groups(evaluation, evaluation.columns[0]) if evaluation.columns else []
     if not groups:
-        yield "<p>No examples: there is no document of which the systems have the first score.</p>\n"
+        yield "<p>No examples: no document has the first score for all systems.</p>\n"
         return
     mean = "the mean of the systems’ " if len(evaluation.systems) > 1 else ""
     yield f"<p>Chosen by {mean}<strong>{text(evaluation.columns[0].title)}</strong>, the first column.</p>\n"
@@ -276,7 +276,7 @@ def _example(evaluation: Evaluation, index: int, samples: list[Sample]) -> str:
         if sample.document:
             strips.append(_strip(number, system.name, sample))
     sources = (
-        "<p>Where in the document each sentence of a summary draws from:</p>\n"
+        "<p>The source of each summary sentence in the document:</p>\n"
         f'<div class="strips">{"".join(strips)}<div class="ends soft"><span>start</span><span>end</span></div></div>'
     )
     return f"""<article id="document-{index}"><h4><bdi>{text(evaluation.ids[index])}</bdi>{length}</h4>
@@ -297,7 +297,7 @@ def _box(name: str, content: str, words: int | None = None) -> str:
 
 
 def _strip(number: int, name: str, sample: Sample) -> str:
-    """The document as a line from its start to its end, with a mark wherever a sentence of the summary comes from."""
+    """The document as a strip from start to end, with a mark at the source of each summary sentence."""
     from awesum.metrics.coverage import attributions
 
     sentences = attributions(sample.prediction, sample.document)
@@ -308,8 +308,8 @@ def _strip(number: int, name: str, sample: Sample) -> str:
         for i, sentence, at in found
     )
     none = len(sentences) - len(found)
-    rest = f"<small>{none} of {count(len(sentences), 'sentence')} from nowhere in it</small>" if none else ""
-    label = f"{name}: " + (", ".join(f"{at:.0%}" for _, _, at in found) or "nowhere")
+    rest = f"<small>{none} of {count(len(sentences), 'sentence')} without a source</small>" if none else ""
+    label = f"{name}: " + (", ".join(f"{at:.0%}" for _, _, at in found) or "no sources")
     return (
         f'<div><bdi>{text(name)}</bdi> {rest}</div><svg class="strip {colour(number)}" viewBox="0 0 1000 14" '
         f'preserveAspectRatio="none" role="img" aria-label="{text(label)}">{marks}</svg>'

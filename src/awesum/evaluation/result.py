@@ -1,4 +1,4 @@
-"""What an evaluation has found: the score of every summary, and from these the means, intervals and differences."""
+"""The result of an evaluation: the scores of every summary, with means, intervals and p-values computed from them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class System:
-    """The summaries of one system, scored. Every array has a number for each document, in the same order."""
+    """The scores of one system. Every array has one number per document, in the same order."""
 
     name: str
     scores: dict[str, NDArray[np.float64]]
-    """By the name of the score; NaN where there is nothing to say."""
+    """By name of the score; NaN where a metric does not apply."""
     words: NDArray[np.int64]
-    """Of each summary."""
+    """The length of each summary."""
     empty: int
-    """How many summaries have no text."""
+    """The number of summaries without text."""
 
 
 @dataclass(frozen=True)
@@ -37,28 +37,28 @@ class Cell:
     high: float
     """The bootstrap interval of the mean."""
     counted: int
-    """The documents that the mean is over; the others have no such score."""
+    """The number of documents in the mean; the others have no such score."""
     p: float | None = None
-    """How often chance alone makes such a difference to the first system; none for that one itself, and where no
-    document has a score of both."""
+    """The p-value of the difference to the first system; None for that system itself, and if no document has both
+    scores."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One or several systems on the same documents. The first one is what the others are compared with."""
+    """One or several systems on the same documents. The others are compared with the first one."""
 
     columns: tuple[Score, ...]
     systems: tuple[System, ...]
     ids: tuple[str, ...]
     document_words: NDArray[np.int64]
-    """Of each document; zeros if there were none."""
+    """The length of each document; zeros if none were given."""
     trials: int
     notes: tuple[str, ...] = field(default=())
-    """Whatever was left out, cut or counted as zero, in words."""
+    """Everything left out, truncated or counted as zero, in words."""
 
     @cached_property
     def table(self) -> dict[str, dict[str, Cell]]:
-        """By the name of the system, then of the score."""
+        """Cells by name of the system, then of the score."""
         first = self.systems[0]
         return {
             system.name: {
@@ -70,9 +70,9 @@ class Evaluation:
 
     def _cell(self, system: System, baseline: System | None, name: str) -> Cell:
         values = system.scores[name]
-        there = values[~np.isnan(values)]
-        low, high = interval(there, self.trials)
+        numbers = values[~np.isnan(values)]
+        low, high = interval(numbers, self.trials)
         p = None
         if baseline and not np.isnan(values + baseline.scores[name]).all():
             p = difference(values, baseline.scores[name], self.trials)
-        return Cell(float(there.mean()) if len(there) else float("nan"), low, high, len(there), p)
+        return Cell(float(numbers.mean()) if len(numbers) else float("nan"), low, high, len(numbers), p)

@@ -1,8 +1,8 @@
-"""Whether a difference could be chance: approximate randomization, paired by document; and bootstrap intervals.
+"""Significance of a difference, by approximate randomization paired by document; and bootstrap intervals.
 
-Randomization: if two systems do not differ, it is chance which of them has which of the two scores of a document. So
-they are exchanged at random, many times; p is how often the means then differ as much as in truth (Noreen 1989). The
-truth counts as one of the trials, so that p is never 0: p < 0.0005 needs 2,000 trials at least.
+Randomization: if two systems do not differ, their two scores of a document could be swapped. So they are swapped at
+random, many times; p is how often the means then differ at least as much as observed (Noreen 1989). The observation
+counts as one of the trials, so p is never 0: p < 0.0005 needs at least 2,000 trials.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 TRIALS = 10_000
 AT_ONCE = 2**22
-"""Random numbers in memory at a time, whatever the number of documents and trials."""
+"""Random numbers in RAM at a time, for any number of documents and trials."""
 ROUNDING = 1e-9
-"""What the order of a sum may change: an exchange that changes nothing must count as equal."""
+"""Relative error from the order of a sum: a swap that changes nothing must count as equal."""
 
 
 def difference(one: NDArray[np.float64], other: NDArray[np.float64], trials: int = TRIALS, seed: int = 0) -> float:
-    """The two-sided p-value of the difference of the means. A document without one of the scores is left out."""
+    """The two-sided p-value of the difference of the means. Documents without both scores are left out."""
     _same_documents(one, other)
     apart = (one - other)[~np.isnan(one + other)]
     if not len(apart):
@@ -32,18 +32,18 @@ def difference(one: NDArray[np.float64], other: NDArray[np.float64], trials: int
     observed = abs(apart.sum())
     at_least = observed - ROUNDING * np.abs(apart).sum()
     generator = np.random.default_rng(seed)
-    as_much = 0
+    extreme = 0
     for count in _chunks(trials, len(apart)):
-        exchanged = _coins(generator, count, len(apart))
-        # An exchange turns the sign: the sum less twice what was exchanged.
-        as_much += int((np.abs(apart.sum() - 2 * (exchanged @ apart)) >= at_least).sum())
-    return (as_much + 1) / (trials + 1)
+        swapped = _coins(generator, count, len(apart))
+        # A swap flips the sign, so twice the swapped differences are subtracted from the sum.
+        extreme += int((np.abs(apart.sum() - 2 * (swapped @ apart)) >= at_least).sum())
+    return (extreme + 1) / (trials + 1)
 
 
 def interval(
     values: NDArray[np.float64], trials: int = TRIALS, confidence: float = 0.95, seed: int = 0
 ) -> tuple[float, float]:
-    """The bootstrap interval of the mean: between which means of resampled documents lie so often."""
+    """The bootstrap interval of the mean: the range of the means of resampled documents, with this confidence."""
     if not len(values):
         return float("nan"), float("nan")
     if np.isnan(values).any():
@@ -65,7 +65,7 @@ def _coins(generator: np.random.Generator, rows: int, columns: int) -> NDArray[n
 
 
 def _chunks(trials: int, documents: int) -> list[int]:
-    """So many trials at a time that memory depends on neither number."""
+    """Split the trials into chunks of bounded size, for any number of documents."""
     if trials < 1:
         raise AwesumError(f"the number of trials must be at least 1, not {trials}")
     most = max(AT_ONCE // documents, 1)
@@ -75,5 +75,5 @@ def _chunks(trials: int, documents: int) -> list[int]:
 def _same_documents(one: NDArray[np.float64], other: NDArray[np.float64]) -> None:
     if one.shape != other.shape:
         raise AwesumError(
-            f"the two systems have {len(one):,} and {len(other):,} scores: they must be of the same documents"
+            f"the two systems have {len(one):,} and {len(other):,} scores: they must be for the same documents"
         )

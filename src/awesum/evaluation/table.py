@@ -1,4 +1,4 @@
-"""Showing an evaluation: as a table for a person, for Markdown, for LaTeX, as CSV, or as JSON."""
+"""Render an evaluation as a plain table, Markdown, LaTeX, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def render(evaluation: Evaluation, form: Format) -> str:
 
 
 def shown(column: Score, value: float) -> str:
-    """A score as tables have it; a dash for what is no number."""
+    """A score as shown in tables; a dash if it is not a number."""
     scaled = value * column.scale
     return f"{scaled:z,.{column.decimals}f}" if isfinite(scaled) else "–"
 
 
 def shown_p(p: float, trials: int) -> str:
-    """`0.031`, or below what so many trials can tell."""
+    """`0.031`, or `<` the smallest value that this number of trials can resolve."""
     least = 1 / (trials + 1)
     return f"<{_short(2 * least)}" if p <= least else _short(p)
 
 
 def best(evaluation: Evaluation, column: Score) -> str | None:
-    """The best mean of a column as it is shown: what a table cannot tell apart is equally good.
+    """The best mean of a column as shown: means that look the same in the table are equally good.
 
-    None where no direction is better, or there is only one system.
+    None if neither direction is better, or if there is only one system.
     """
     means = [cells[column.name].mean for cells in evaluation.table.values()]
     means = [mean for mean in means if isfinite(mean)]
@@ -54,7 +54,7 @@ def _short(p: float) -> str:
 
 
 def _plain(evaluation: Evaluation) -> str:
-    """Under each mean its 95% interval and, but for the first system, the p-value of the difference to it."""
+    """Under each mean its 95% interval and, except for the first system, the p-value of the difference to it."""
     first = evaluation.systems[0].name
     head = ["", *(f"{column.title} {ARROWS[column.better]}".rstrip() for column in evaluation.columns)]
     rows = [head]
@@ -91,7 +91,7 @@ def _interval(column: Score, cell: Cell) -> str:
 
 
 def _rows(evaluation: Evaluation, bold: str) -> list[list[str]]:
-    """For Markdown and LaTeX: the mean, and in brackets p; the best of a column in bold."""
+    """For Markdown and LaTeX: the mean, with p in brackets; the best of a column in bold."""
     winners = {column.name: best(evaluation, column) for column in evaluation.columns}
     rows = []
     for name, cells in evaluation.table.items():
@@ -129,7 +129,7 @@ def _escaped(text: str) -> str:
 
 
 def _csv(evaluation: Evaluation) -> str:
-    """A line for each system and score, unscaled, with all digits."""
+    """One line per system and score, unscaled, with all digits."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(["system", "score", "better", "mean", "low", "high", "documents", "p"])
@@ -146,7 +146,7 @@ def _json(evaluation: Evaluation) -> str:
 
 
 def to_dict(evaluation: Evaluation) -> dict[str, Any]:
-    """The stable form of `--json`, unscaled. The scores of every summary are what `--scores` keeps."""
+    """The stable format of `--json`, unscaled. `--scores` has the scores of every summary."""
     return {
         "documents": len(evaluation.ids),
         "trials": evaluation.trials,
@@ -178,5 +178,5 @@ def to_dict(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinity and no NaN."""
+    """None for infinity and NaN, which JSON lacks."""
     return value if isfinite(value) else None

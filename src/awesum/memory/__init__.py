@@ -1,14 +1,52 @@
-"""External memories that flow from segment to segment: pure tensor code, nothing of documents, files or training.
+"""External memories that flow from segment to segment: pure tensor code, nothing about documents, files or training.
 
-Each memory is a module with the weights, and a `MemoryState` that goes in and comes out. Reading and writing are the
-paper's (Cao and Wang, AWESOME): equations 1 to 8 in `compressive`, 9 to 12 in `attentive`.
+A memory is a module with weights (`Memory`) and a `MemoryState` that goes in and comes out. Reading and writing follow
+the paper (Cao and Wang, AWESOME): equations 1 to 8 in `compressive`, 9 to 12 in `attentive`. `registry` has the kinds.
 """
 
 from __future__ import annotations
 
-from awesum.memory.attention import Source
-from awesum.memory.attentive import AttentiveMemory
-from awesum.memory.compressive import CompressiveMemory
-from awesum.memory.state import MemoryState, Recollection
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["AttentiveMemory", "CompressiveMemory", "MemoryState", "Recollection", "Source"]
+from awesum.memory.registry import kinds, make, memory_class
+
+if TYPE_CHECKING:
+    from awesum.memory.attention import SelfAttention, Source
+    from awesum.memory.attentive import AttentiveMemory
+    from awesum.memory.compressive import CompressiveMemory
+    from awesum.memory.memory import HasStartingValues, Memory
+    from awesum.memory.state import MemoryState, Recollection
+
+__all__ = [
+    "AttentiveMemory",
+    "CompressiveMemory",
+    "HasStartingValues",
+    "Memory",
+    "MemoryState",
+    "Recollection",
+    "SelfAttention",
+    "Source",
+    "kinds",
+    "make",
+    "memory_class",
+]
+
+# Resolved on first use: the command line asks for `kinds()` without waiting for torch.
+_HOME = {
+    "AttentiveMemory": "attentive",
+    "CompressiveMemory": "compressive",
+    "HasStartingValues": "memory",
+    "Memory": "memory",
+    "MemoryState": "state",
+    "Recollection": "state",
+    "SelfAttention": "attention",
+    "Source": "attention",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,6 +1,6 @@
-"""Attention to something besides the segment's own tokens: memory slots, salient vectors.
+"""Attention to something other than the segment's own tokens: memory slots, salient vectors.
 
-Beams of one document read the same memory. They stand in as more queries of that document, so nothing is copied.
+The beams of a document read the same memory. They are treated as more queries of that document, so nothing is copied.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -15,14 +16,14 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Source:
-    """Keys and values that queries may look at, (B, heads, length, size), and which are there, (B, length)."""
+    """Keys and values that queries attend to, (B, heads, length, size), and which of them exist, (B, length)."""
 
     keys: torch.Tensor
     values: torch.Tensor
     mask: torch.Tensor | None
 
     def joined(self, other: Source) -> Source:
-        """Both, this one first."""
+        """Both as one, this one first."""
         masks = [
             source.keys.new_ones(source.keys.shape[0], source.keys.shape[2], dtype=torch.bool)
             if source.mask is None
@@ -35,17 +36,24 @@ class Source:
 
 
 def all_joined(sources: Sequence[Source]) -> Source | None:
-    """Several as one, in their order."""
+    """Several as one, in order; None if there are none."""
     return reduce(Source.joined, sources) if sources else None
 
 
+class SelfAttention(Protocol):
+    """The self-attention of the layer that a memory sits in."""
+
+    def source(self, states: torch.Tensor, mask: torch.Tensor | None) -> Source:
+        """The keys and values that it computes of `states`."""
+
+
 class Attention(nn.Module):
-    """Multi-head attention with four matrices. The paper's count of parameters leaves no room for more."""
+    """Multi-head attention with four matrices and no biases, as the paper's count of parameters implies."""
 
     def __init__(self, size: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         if size % heads:
-            raise ValueError(f"a hidden size of {size} cannot be shared out over {heads} heads")
+            raise ValueError(f"a hidden size of {size} cannot be divided among {heads} heads")
         self.heads, self.dropout = heads, dropout
         self.q_proj = nn.Linear(size, size, bias=False)
         self.k_proj = nn.Linear(size, size, bias=False)
@@ -57,7 +65,7 @@ class Attention(nn.Module):
         return Source(split(self.k_proj(states), self.heads), split(self.v_proj(states), self.heads), mask)
 
     def forward(self, queries: torch.Tensor, source: Source) -> torch.Tensor:
-        """What `queries` (B or B x beams, N, d) find in `source`."""
+        """Attend from `queries` (B or B x beams, N, d) to `source`."""
         q = folded(split(self.q_proj(queries), self.heads), source.keys.shape[0])  # (B, heads, beams N, size)
         mask = None if source.mask is None else source.mask[:, None, None, :]
         found = nn.functional.scaled_dot_product_attention(
@@ -77,7 +85,7 @@ def merged(states: torch.Tensor) -> torch.Tensor:
 
 
 def folded(queries: torch.Tensor, documents: int) -> torch.Tensor:
-    """(B beams, heads, N, size) -> (B, heads, beams N, size): the beams of a document as more queries of it."""
+    """(B beams, heads, N, size) -> (B, heads, beams N, size): a document's beams become more queries of it."""
     rows, heads, length, size = queries.shape
     if rows == documents:
         return queries
@@ -90,7 +98,7 @@ def folded(queries: torch.Tensor, documents: int) -> torch.Tensor:
 
 
 def unfolded(states: torch.Tensor, rows: int) -> torch.Tensor:
-    """The way back from `folded`."""
+    """The inverse of `folded`."""
     documents, heads, length, size = states.shape
     if rows == documents:
         return states
@@ -101,11 +109,12 @@ def unfolded(states: torch.Tensor, rows: int) -> torch.Tensor:
 def attend_to_both(
     queries: torch.Tensor, source: Source, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
 ) -> torch.Tensor:
-    """One softmax over `source`, which the beams share, and over each beam's own `keys`, without copying either.
+    """One softmax over `source`, which the beams share, and each beam's own `keys`, without copying either.
 
-    For few queries: the weights are written out. `mask` says what of its own each query may see, (rows, 1, N, length).
+    For few queries, because the weights are materialized. `mask` says which own keys each query sees:
+    (rows, 1, N, length).
     """
-    queries = queries * queries.shape[-1] ** -0.5  # before the product, which half precision might not hold
+    queries = queries * queries.shape[-1] ** -0.5  # before the product, which could overflow in half precision
     rows = queries.shape[0]
     shared = folded(queries, source.keys.shape[0]) @ source.keys.transpose(2, 3)
     if source.mask is not None:

@@ -1,27 +1,30 @@
 """Attentive memory: equations 9 to 12 of the paper.
 
-A fixed number of slots asks the segment what is worth keeping, and a gate says how much of it replaces what is there.
-Each layer reads its memory through an attention of its own, behind the self-attention.
+A fixed number of slots queries the segment for what is worth keeping, and a gate decides how much of it replaces what
+is there. Each layer reads its memory through a cross-attention of its own, after the self-attention.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import nn
 
-from awesum.memory.attention import Attention, Source
+from awesum.memory.attention import Attention, SelfAttention, Source
+from awesum.memory.memory import Memory
 from awesum.memory.state import MemoryState, Recollection
 
-SEED = 9  # any will do: it only has to be the same one
+SEED = 9  # arbitrary, but it must never change
 
 
-class AttentiveMemory(nn.Module):
+class AttentiveMemory(Memory):
     """`slots` vectors of `size` numbers, read and written by attention. 12 size^2 weights, as the paper counts."""
 
     initial: torch.Tensor
 
     def __init__(self, size: int, heads: int, slots: int = 1024, dropout: float = 0.0) -> None:
-        super().__init__()
+        super().__init__(size, slots)
         self.reading = Attention(size, heads, dropout)
         self.writing = Attention(size, heads, dropout)
         self.u1 = nn.Linear(size, size, bias=False)
@@ -29,19 +32,23 @@ class AttentiveMemory(nn.Module):
         self.g1 = nn.Linear(size, size, bias=False)
         self.g2 = nn.Linear(size, size, bias=False)
         self.layer_norm = nn.LayerNorm(size)
-        # Slots that start equal ask the same, are told the same and stay equal for ever. These are distinct, and of
-        # the size of the hidden states, so that their questions differ from the first segment on.
+        # Slots that start equal ask the same question, get the same answer and stay equal for ever. These are distinct,
+        # and as large as hidden states, so that their questions differ from the first segment on.
         self.register_buffer("initial", torch.empty(slots, size))
         self.reset()
 
-    def reset(self) -> None:
-        """Begin: distinct slots, and a read that adds nothing to what the pretrained model does."""
-        with torch.no_grad():
-            self.initial.copy_(self.distinct_slots())
-            self.reading.out_proj.weight.zero_()
+    @classmethod
+    def make(cls, *, size: int, heads: int, slots: int, ratio: int, dropout: float) -> AttentiveMemory:
+        """It needs no ratio."""
+        return cls(size, heads, slots, dropout)
+
+    def starting_values(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Distinct slots, and a read that adds nothing to what the pretrained model computes."""
+        yield self.initial, self.distinct_slots()
+        yield self.reading.out_proj.weight, torch.zeros_like(self.reading.out_proj.weight)
 
     def distinct_slots(self) -> torch.Tensor:
-        """The same random slots each time."""
+        """Random slots, the same ones each time."""
         return torch.randn(self.initial.shape, generator=torch.Generator().manual_seed(SEED), device="cpu")
 
     def start(self, documents: int) -> MemoryState:
@@ -50,23 +57,23 @@ class AttentiveMemory(nn.Module):
         return MemoryState(memory, memory.new_ones(memory.shape[:2], dtype=torch.bool))
 
     def update(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """M^t from M^{t-1} (B, m, d) and H^t_self (B, N, d); a document without a token in `mask` keeps its memory."""
+        """M^t from M^{t-1} (B, m, d) and H^t_self (B, N, d). A document with no token in `mask` keeps its memory."""
         some = mask.any(1)
         mask = mask | ~some[:, None]  # attention to nothing at all is not a number; its result is not used
         s = self.writing(memory, self.writing.source(hidden, mask))  # (12)
         g = torch.sigmoid(self.g1(memory) + self.g2(s)) * some[:, None, None]  # (11)
         u = torch.tanh(self.u1(memory) + self.u2(s))  # (10)
-        # In mixed precision only the products are rounded; the memory, which is handed on and on, is not.
+        # In mixed precision only the products are rounded, not the memory, which is carried through the whole document.
         return torch.lerp(memory, u.to(memory.dtype), g.to(memory.dtype))  # (9): g * u + (1 - g) * memory
 
     def settle(self, state: MemoryState) -> MemoryState:
-        """What a segment left to be written is written now."""
+        """The state with its pending hidden states written to the memory."""
         if state.written is None or state.written_mask is None:
             return state
         return MemoryState(self.update(state.memory, state.written, state.written_mask), state.mask)
 
-    def recall(self, state: MemoryState) -> Recollection:
-        """The memory that a segment reads, with what the one before it left to be written."""
+    def recall(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
+        """Settle the state and compute its keys and values with the memory's own weights."""
         state = self.settle(state)
         source = self.reading.source(state.memory)
         return Recollection(state.memory, state.mask, source.keys, source.values)
@@ -74,7 +81,7 @@ class AttentiveMemory(nn.Module):
     def read(self, hidden: torch.Tensor, recollection: Recollection) -> torch.Tensor:
         """What the segment finds in its memory, to be added to `hidden` (B or B x beams, N, d).
 
-        The norm stands before the attention, not behind the sum as in BART's own sublayers: that one would change the
+        The norm comes before the attention, not after the sum as in BART's own sublayers: there it would change the
         pretrained model even where nothing is read.
         """
         return self.reading(self.layer_norm(hidden), Source(recollection.keys, recollection.values, None))

@@ -1,55 +1,64 @@
 """Compressive memory: equations 1 to 8 of the paper.
 
-Half of the slots hold the newest inputs of the self-attention as they are, half hold older ones, of which a
-convolution makes one out of `ratio`. It is empty before the first segment and fills up from its newest end. Slots that
-hold nothing in any document of the batch are not there at all, so that a large memory costs only what is in it; where
-only some documents have nothing, they are masked.
+Half of the slots hold the newest inputs of the self-attention as they are; the other half holds older ones, compressed
+`ratio` to one by a convolution. It is empty before the first segment and fills up from its newest end. Slots that are
+empty in every document of the batch are not stored, so that a large memory costs only what is in it; slots that are
+empty in some documents are masked.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
 
 import torch
 from torch import nn
 
-from awesum.memory.attention import Source
+from awesum.memory.attention import SelfAttention, Source
+from awesum.memory.memory import Memory
 from awesum.memory.state import MemoryState, Recollection
 
 
-class SelfAttention(Protocol):
-    """The attention of the layer that the memory is in."""
-
-    def source(self, states: torch.Tensor, mask: torch.Tensor | None) -> Source:
-        """The keys and values that it makes of `states`."""
-
-
 class Compression(nn.Conv1d):
-    """It begins as the mean: what it makes then looks to the pretrained attention like what it stands for."""
+    """Starts as the mean, so that the pretrained attention sees a compressed vector like those that it stands for."""
 
     def __init__(self, size: int, ratio: int) -> None:
         super().__init__(size, size, kernel_size=ratio, stride=ratio)
 
     def reset_parameters(self) -> None:
-        """Begin."""
+        """Set the starting values."""
         with torch.no_grad():
             self.weight.copy_(self.mean())
             if self.bias is not None:
                 self.bias.zero_()
 
+    def starting_values(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The bias starts at zero, as the library has it."""
+        yield self.weight, self.mean()
+
     def mean(self) -> torch.Tensor:
-        """The weights that make a mean."""
+        """The weights that compute a mean."""
         size, _, ratio = self.weight.shape
         return torch.eye(size)[..., None].expand(-1, -1, ratio) / ratio
 
 
-class CompressiveMemory(nn.Module):
-    """`slots` vectors of `size` numbers; the layer's own self-attention reads them as further keys and values."""
+class CompressiveMemory(Memory):
+    """`slots` vectors of `size` numbers; the layer's own self-attention reads them as extra keys and values."""
 
     def __init__(self, size: int, slots: int = 1024, ratio: int = 5) -> None:
-        super().__init__()
-        self.size, self.slots, self.ratio = size, slots, ratio
+        super().__init__(size, slots)
+        self.ratio = ratio
         self.compress = Compression(size, ratio)
+
+    @classmethod
+    def make(cls, *, size: int, heads: int, slots: int, ratio: int, dropout: float) -> CompressiveMemory:
+        """It has no attention of its own, so it needs neither heads nor dropout."""
+        return cls(size, slots, ratio)
+
+    @classmethod
+    def check(cls, *, slots: int, ratio: int) -> None:
+        """Both halves have the same size."""
+        if slots % 2:
+            raise ValueError(f"a compressive memory has two halves: memory_size={slots} is odd")
 
     def start(self, documents: int) -> MemoryState:
         """M^0: nothing."""
@@ -76,7 +85,7 @@ class CompressiveMemory(nn.Module):
         return memory, torch.cat([compressed_mask[:, -half:], uncompressed_mask], 1)
 
     def _compressed(self, states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """One vector out of `ratio`, counted from the newest: where the oldest are fewer, zeros stand before them."""
+        """One vector for every `ratio`, counted from the newest; zeros fill up the oldest group."""
         missing = -states.shape[1] % self.ratio
         states = nn.functional.pad(states * mask[..., None], (0, 0, missing, 0))
         mask = nn.functional.pad(mask, (missing, 0))
@@ -86,24 +95,30 @@ class CompressiveMemory(nn.Module):
         )
 
     def settle(self, state: MemoryState) -> MemoryState:
-        """What a segment left to be written is written now."""
+        """The state with its pending hidden states written to the memory."""
         if state.written is None or state.written_mask is None:
             return state
         return MemoryState(*self.update(state.memory, state.mask, state.written, state.written_mask))
 
-    def recall(self, state: MemoryState, attention: SelfAttention) -> Recollection:
-        """The memory that a segment reads, with the keys and values that the layer's own attention makes of it (7)."""
+    def recall(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
+        """Settle the state and compute its keys and values with the layer's own attention (7)."""
+        if attention is None:
+            raise ValueError("a compressive memory is read by the layer's self-attention: give `attention`")
         state = self.settle(state)
         source = attention.source(state.memory, state.mask)
         return Recollection(state.memory, state.mask, source.keys, source.values)
 
-    def read(self, recollection: Recollection) -> Source:
-        """What stands before the segment's own keys and values in the self-attention (8)."""
+    def extra(self, recollection: Recollection) -> Source:
+        """The keys and values that precede the segment's own in the self-attention (8)."""
         return Source(recollection.keys, recollection.values, recollection.mask)
+
+    def to_write(self, inputs: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
+        """H_inp, the inputs of the self-attention."""
+        return inputs
 
 
 def filled(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each row's vectors at its end, in their order, and before them what is masked, as the fullest row has it."""
+    """Move each row's vectors to its end, in their order; masked ones come first, as many as the fullest row leaves."""
     if mask.all():
         return states, mask
     order = mask.int().argsort(dim=1, stable=True)[:, mask.shape[1] - int(mask.sum(1).max()) :]

@@ -1,13 +1,13 @@
 """The state of one layer's memory, as a value that goes in and comes out.
 
-The update is lazy. What a segment writes is kept as it is, cut off from the graph, and becomes part of the memory only
-when the next segment begins, inside that segment's graph: so the weights of the update learn from the next segment's
-loss, and yet nothing older than one segment is ever held. That is what keeps the memory of training constant.
+The update is lazy. The hidden states that a segment writes are kept as they are, detached from the graph, and become
+part of the memory only when the next segment begins, inside that segment's graph. So the weights of the update learn
+from the next segment's loss, and yet nothing older than one segment is ever held: training takes constant memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
@@ -17,14 +17,14 @@ from torch import nn
 
 @dataclass(frozen=True)
 class MemoryState:
-    """What lies between two segments: the memory before the last segment, and what that segment has to add to it."""
+    """The state between two segments: the memory before the last segment, and what that segment will add to it."""
 
     memory: torch.Tensor
-    """M^{t-1}: (B, m, d); of a compressive memory only the slots that hold something in some document."""
+    """M^{t-1}: (B, m, d). A compressive memory has only the slots that are filled in some document."""
     mask: torch.Tensor
-    """Which slots hold something: (B, m)."""
+    """Which slots are filled: (B, m)."""
     written: torch.Tensor | None = None
-    """The hidden states of segment t that are still to be written: (B, N, d). None before the first segment."""
+    """The pending hidden states of segment t: (B, N, d). None before the first segment."""
     written_mask: torch.Tensor | None = None
     """Which of them are tokens, not padding: (B, N)."""
 
@@ -33,7 +33,7 @@ class MemoryState:
         return self._map(lambda tensor: tensor.detach())
 
     def then(self, written: torch.Tensor, written_mask: torch.Tensor) -> MemoryState:
-        """The state after the segment that wrote these hidden states: SG(.) cuts everything off here."""
+        """The state after the segment that wrote these hidden states. This is SG(.): the graph ends here."""
         memory = self.memory.detach()
         if not written.shape[1]:
             return MemoryState(memory, self.mask)
@@ -48,7 +48,7 @@ class MemoryState:
         return self._map(lambda tensor: tensor.to(device))
 
     def joined(self, other: MemoryState) -> MemoryState:
-        """The documents of this state and, behind them, those of another; who has nothing to write, writes padding."""
+        """The documents of this state followed by those of another. Missing pending states become padding."""
         slots = max(state.memory.shape[1] for state in (self, other))
         memory, mask = (
             torch.cat([nn.functional.pad(tensor, before) for tensor, before in tensors])
@@ -84,7 +84,7 @@ class MemoryState:
 
 @dataclass(frozen=True)
 class Recollection:
-    """What one layer reads while a segment is processed: constant until the segment ends, shared by all beams."""
+    """What one layer reads during a segment: constant until the segment ends, and shared by all beams."""
 
     memory: torch.Tensor
     """M^{t-1}, in the graph of the segment: (B, m, d)."""
@@ -97,3 +97,17 @@ class Recollection:
     def then(self, written: torch.Tensor, written_mask: torch.Tensor) -> MemoryState:
         """The state after the segment that wrote these hidden states."""
         return MemoryState(self.memory, self.mask).then(written, written_mask)
+
+    @classmethod
+    def stacked(cls, recollections: Sequence[Recollection]) -> Recollection:
+        """The recollections of several documents as one batch. Shorter memories get masked slots at their start."""
+        slots = max(each.mask.shape[1] for each in recollections)
+
+        def rows(name: str, *after: int) -> torch.Tensor:
+            """`after`: the padding of the dimensions after the slots."""
+            tensors = [getattr(each, name) for each in recollections]
+            missing = [slots - each.mask.shape[1] for each in recollections]
+            pad = nn.functional.pad
+            return torch.cat([pad(t, (*after, n, 0)) if n else t for t, n in zip(tensors, missing, strict=True)])
+
+        return cls(rows("memory", 0, 0), rows("mask"), rows("keys", 0, 0), rows("values", 0, 0))

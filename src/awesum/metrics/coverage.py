@@ -1,7 +1,7 @@
-"""Coverage of the source: where in the document each sentence of a summary comes from, and what nothing comes from.
+"""Coverage of the source: where in the document each sentence of a summary comes from, and which parts are unused.
 
-A sentence draws on the sentence of the document that shares most of its words and pairs of words with it, if that is
-enough of them. No model is needed, and none is asked whether the sentence is true: this shows what is passed over.
+A summary sentence is attributed to the document sentence that shares most of its words and word pairs, if they are
+enough. No model is needed. This does not check whether a sentence is true, only what the summary leaves out.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STRETCHES = 20
-"""Equal parts of a document, by words: each is drawn on, or it is not. With fewer sentences, each of them is one."""
+"""Parts of a document with equally many words, each covered or not. With fewer sentences, each sentence is one."""
 SHARED = 0.3
-"""The share of a sentence's words and pairs of words, averaged, that its source must have. Of the sentences in 25
-references of GovReport, 88 in 100 find as much in their own document, and 4 in 100 in another one."""
+"""The share of a sentence's words and word pairs, averaged, that its source must contain. Of the sentences in 25
+references of GovReport, 88 in 100 find such a source in their own document, and 4 in 100 in another one."""
 
 
 class Coverage:
-    """How much of the document a summary draws on, and how much of the summary draws on the document."""
+    """The share of the document that a summary covers, and the share of the summary that has a source in it."""
 
     name = "coverage"
     needs: frozenset[Need] = frozenset({"document"})
@@ -39,7 +39,7 @@ class Coverage:
             0,
             1,
             100,
-            settings=f"share of the document's {STRETCHES} equal stretches that a sentence of the summary draws on",
+            settings=f"share of the document's {STRETCHES} equal stretches that are the source of a summary sentence",
         ),
         Score(
             "attributed",
@@ -48,8 +48,8 @@ class Coverage:
             0,
             1,
             100,
-            settings="share of the summary's sentences that draw on the document: at least "
-            f"{SHARED:.0%} of their words and pairs of words, averaged, are in one of its sentences",
+            settings="share of the summary's sentences that have a source in the document: a sentence with at least "
+            f"{SHARED:.0%} of their words and word pairs, averaged",
         ),
     )
 
@@ -59,17 +59,17 @@ class Coverage:
         found = [position for position in positions if position is not None]
         places = _source(sample.document).positions
         if len(places) <= STRETCHES:  # each sentence is a stretch
-            drawn, stretches = set(found), max(len(places), 1)
+            covered, stretches = set(found), max(len(places), 1)
         else:
-            drawn, stretches = {int(position * STRETCHES) for position in found}, STRETCHES
+            covered, stretches = {int(position * STRETCHES) for position in found}, STRETCHES
         return {
-            "coverage": len(drawn) / stretches,
+            "coverage": len(covered) / stretches,
             "attributed": len(found) / len(positions) if positions else 0.0,
         }
 
 
 def attributions(prediction: str, document: str) -> list[tuple[str, float | None]]:
-    """Each sentence of a summary, and where in the document, from 0 to below 1, its source is: none if it has none."""
+    """Each sentence of a summary, and the position of its source in the document, in [0, 1); None without a source."""
     source = _source(document)
     found: list[tuple[str, float | None]] = []
     for start, end in sentence_spans(prediction):
@@ -82,7 +82,7 @@ def attributions(prediction: str, document: str) -> list[tuple[str, float | None
 
 @dataclass(frozen=True)
 class _Source:
-    """The sentences of a document, counted, and where in it the middle of each is."""
+    """The n-grams of a document's sentences, and the relative position of the middle of each sentence."""
 
     vocabulary: Vocabulary
     words: Index
@@ -90,14 +90,14 @@ class _Source:
     positions: NDArray[np.float64]
 
     def shares(self, sentence: str) -> NDArray[np.float64]:
-        """What each sentence of the document has of this one's words and pairs of words, averaged."""
+        """The share of this sentence's words and word pairs, averaged, in each sentence of the document."""
         numbers = self.vocabulary.words(sentence)
         words, pairs = NGrams.of(numbers, 1), NGrams.of(numbers, 2)
         found = self.words.overlaps(words) / max(words.total, 1)
         return (found + self.pairs.overlaps(pairs) / pairs.total) / 2 if pairs.total else found
 
 
-@lru_cache(2)  # the summaries of several systems are measured one after the other
+@lru_cache(2)  # the summaries of one document by several systems are scored in succession
 def _source(document: str) -> _Source:
     vocabulary = Vocabulary()
     numbers = [vocabulary.words(document[start:end]) for start, end in sentence_spans(document)]

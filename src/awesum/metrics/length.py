@@ -1,4 +1,4 @@
-"""Length: how long a summary is against its reference. ROUGE, coverage and the entity graph all depend on it."""
+"""The length of a summary relative to its reference. ROUGE, coverage and the entity graph all depend on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from awesum.metrics.metric import Need, Sample, Score
 
 
 class LengthRatio:
-    """Words of the summary for each word of the reference."""
+    """Words of the summary per word of the reference."""
 
     name = "length"
     needs: frozenset[Need] = frozenset({"reference"})
@@ -16,7 +16,7 @@ class LengthRatio:
             "length-ratio",
             "Length",
             "neither",
-            settings="words of the summary over words of the reference, on average if there are several; 1 is as long",
+            settings="words of the summary over words of the reference, mean over references; 1 is the same length",
         ),
     )
 

@@ -1,20 +1,20 @@
-"""What every measure of summaries has in common: what it needs, what its scores are called, and how to read them."""
+"""The protocol of all metrics: what a metric needs, what its scores are called, and how to read them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 Better = Literal["higher", "lower", "neither"]
 Need = Literal["document", "reference", "model", "english"]
-"""`english` is spaCy with its pipeline, an extra that not everybody has."""
+"""`english` is spaCy with its English pipeline, an optional extra."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A summary, and what it is measured against."""
+    """A summary, and the texts to compare it with."""
 
     prediction: str
     references: tuple[str, ...] = ()
@@ -23,31 +23,53 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One number that a measure gives for each summary, and how to read it."""
+    """A number that a metric gives each summary, and how to read it."""
 
     name: str
-    """As in `--json` and in Python, such as `rouge-1`."""
+    """In `--json` and in Python, such as `rouge-1`."""
     title: str
-    """As at the head of a column, such as `R-1`."""
+    """The heading of its column, such as `R-1`."""
     better: Better
     low: float = 0.0
     high: float = inf
     scale: float = 1.0
-    """What tables multiply it by: 100 for what is customarily given as a percentage."""
+    """Factor in tables: 100 for scores that are usually given as percentages."""
     decimals: int = 2
-    """Of tables."""
+    """Decimals in tables."""
     settings: str = ""
-    """In words, for whoever wants to make the number again."""
+    """In words, so that others can reproduce the number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A setting of a metric, from which the command line makes a flag."""
+
+    name: str
+    """The keyword argument of the metric's `load`, such as `model`."""
+    flag: str
+    """The flag of `awesum evaluate`, such as `--nli-model`."""
+    metavar: str
+    help: str
+    default: str | None = None
+    """The value if the flag is not given, as on the command line; None if the metric cannot do without."""
+    parse: Callable[[str], Any] = str
+    """Converts the value of the flag, or raises an `AwesumError` that names the flag."""
+    is_model: bool = False
+    """Whether the value is a model, given as a folder or a hub name."""
 
 
 class Metric(Protocol):
-    """A measure. One that cannot say anything of a summary gives NaN, which is left out of the mean and counted."""
+    """A metric. If it does not apply to a summary it gives NaN, which is left out of the mean and counted.
+
+    The class may also declare `options`, a tuple of `Option`, and have a method `notes() -> list[str]` that reports, at
+    the end of a run, anything it had to cut or skip.
+    """
 
     name: str
-    """As in `--metrics`."""
+    """In `--metrics`."""
     scores: tuple[Score, ...]
     needs: frozenset[Need]
 
     def measure(self, sample: Sample) -> Mapping[str, float]:
-        """The scores of one summary, which is never empty, by name."""
+        """The scores of one summary, by name. The summary is never empty."""
         ...

@@ -1,4 +1,4 @@
-"""Repetition: how much of a summary it has said before. Segment by segment, a model easily says things twice."""
+"""Repetition: how much of a summary repeats itself. Writing segment by segment, a model easily says things twice."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from awesum.metrics.metric import Need, Sample, Score
 from awesum.scoring.rouge import tokens
 
 LENGTH = 3
-"""Words in a row. Pairs recur in any text; four miss what is said again a little differently."""
+"""Consecutive words. Pairs recur in any text; four miss slightly changed repetitions."""
 
 
 class Repetition:
-    """The share of a summary's trigrams that stand in it earlier already."""
+    """The share of a summary's trigrams that occur earlier in it."""
 
     name = "repetition"
     needs: frozenset[Need] = frozenset()
@@ -24,12 +24,12 @@ class Repetition:
             0,
             1,
             100,
-            settings=f"share of the summary's runs of {LENGTH} stemmed words that stand in it earlier already",
+            settings=f"share of the summary's runs of {LENGTH} stemmed words that occur earlier in it",
         ),
     )
 
     def measure(self, sample: Sample) -> dict[str, float]:
-        """NaN for a summary too short to repeat anything."""
+        """The share; NaN for a summary too short to repeat anything."""
         words = tokens(sample.prediction)
         runs = [tuple(words[start : start + LENGTH]) for start in range(len(words) - LENGTH + 1)]
         return {"repetition": 1 - len(set(runs)) / len(runs) if runs else nan}

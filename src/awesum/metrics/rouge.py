@@ -1,7 +1,7 @@
-"""ROUGE-1, ROUGE-2 and ROUGE-L of the summary level, by Google's `rouge-score`: stemmed, one sentence a line.
+"""ROUGE-1, ROUGE-2 and summary-level ROUGE-L, as in Google's `rouge-score`: stemmed, one sentence per line.
 
-What the paper calls R-L is `rougeLsum`. Sentences are split anew here, in predictions and references alike, because
-nothing else tells them: a text that comes as one line would otherwise be compared as one sentence.
+The paper's R-L is `rougeLsum`. Predictions and references are split into sentences here, because line breaks cannot be
+relied on: a text given as one line would be compared as one sentence.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _HOW = "F-measure of Google's rouge-score, Porter stemmer, sentences by nupunkt;
 
 
 class _Tokenizer:
-    """The tokens of `rouge-score`, whose stems are remembered."""
+    """The tokens of `rouge-score`, with cached stems."""
 
     tokenize = staticmethod(rouge.tokens)
 
 
 class Rouge:
-    """Words, pairs of words and subsequences that a summary shares with the reference."""
+    """The words, word pairs and subsequences that a summary shares with its reference."""
 
     name = "rouge"
     needs: frozenset[Need] = frozenset({"reference"})
@@ -41,12 +41,12 @@ class Rouge:
         return RougeScorer(["rouge1", "rouge2"], tokenizer=_Tokenizer())
 
     def measure(self, sample: Sample) -> dict[str, float]:
-        """The best F-measure that any of the references gives, for each of the three."""
+        """The three F-measures, each the best over the references."""
         found = self.compare([lines(text) for text in sample.references], lines(sample.prediction))
         return {score.name: value for score, value in zip(self.scores, found, strict=True)}
 
     def compare(self, references: Sequence[str], prediction: str) -> tuple[float, float, float]:
-        """The same of texts that have one sentence a line already."""
+        """The same for texts that already have one sentence per line."""
         found = self._scorer.score_multi(references, prediction)
         sentences = _sentences(prediction)
         longest = max(_rouge_l(_sentences(reference), sentences) for reference in references)
@@ -58,11 +58,11 @@ def _sentences(text: str) -> list[list[str]]:
 
 
 def _rouge_l(reference: list[list[str]], prediction: list[list[str]]) -> float:
-    """`rougeLsum`, which takes the package five sixths of its time, by other means."""
+    """`rougeLsum`, computed faster than by the package, where it takes five sixths of the time."""
     hits = rouge.common_subsequences(reference, prediction)
     return float(rouge.f_measure(hits, sum(map(len, prediction)), sum(map(len, reference))))
 
 
 def lines(text: str) -> str:
-    """One sentence a line."""
+    """Reformat a text to one sentence per line."""
     return "\n".join(" ".join(text[start:end].split()) for start, end in sentence_spans(text))

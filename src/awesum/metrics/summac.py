@@ -1,9 +1,9 @@
-"""SummaC: how far a document bears out each sentence of a summary, by a model of natural language inference (NLI).
+"""SummaC: how well a document supports each sentence of a summary, by a natural language inference (NLI) model.
 
-Of a document sentence i (the premise) and a summary sentence j (the hypothesis) such a model says how probable it is
-that i entails j (E) and that i contradicts j (C). SummaC-ZS is the mean over j of max_i E - max_i C, here over all of
-the document. SummaC-Conv, at its published settings, sees the beginning of both texts only and grows with the number
-of document sentences: it is there to compare with published numbers.
+For a document sentence i (the premise) and a summary sentence j (the hypothesis), the model gives the probability that
+i entails j (E) and that i contradicts j (C). SummaC-ZS is the mean over j of max_i E - max_i C, here over the whole
+document. SummaC-Conv, at its published settings, sees only the beginning of both texts and grows with the number of
+document sentences; it is included for comparison with published numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.sentences import sentence_spans
 from awesum.errors import AwesumError
 from awesum.loading import choose_device, load_tokenizer, loading, window_of
-from awesum.metrics.metric import Need, Sample, Score
+from awesum.metrics.metric import Need, Option, Sample, Score
+from awesum.summary import count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,29 +30,29 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 VITC = "tals/albert-xlarge-vitaminc-mnli"
-"""The model that SummaC's authors recommend, and the one that the weights of Conv belong to."""
+"""The model recommended by SummaC's authors, for which the weights of Conv were released."""
 UNLABELLED = {
     "albert-xlarge-vitaminc-mnli": (0, 1),
     "albert-base-vitaminc-mnli": (0, 1),
     "albert-xlarge-vitaminc": (0, 1),
 }
-"""Places of entailment and contradiction, by the last part of the name, should a configuration not name its labels."""
+"""Indices of entailment and contradiction, by the last part of the name, for configurations without label names."""
 
 PREMISES = 40
-"""Document sentences that each summary sentence is compared with: those nearest to it."""
+"""Document sentences that each summary sentence is compared with: the nearest ones."""
 CONV_PREMISES, CONV_HYPOTHESES = 100, 10
-"""Sentences that Conv sees: the first ones."""
+"""Sentences used by Conv: the first ones."""
 TOO_SHORT = 10
-"""Characters up to which a chunk is no sentence, but a heading, a number or what is left of a list."""
+"""A chunk of at most this many characters is not a sentence but a heading, a number or the rest of a list."""
 LONGEST = 500
-"""Word pieces of a pair with its marks."""
+"""Word pieces of a pair, special tokens included."""
 
 BATCH_TOKENS = 1024
-"""Padded tokens of one forward pass on a processor; a GPU is given sixteen times as many."""
+"""Tokens per forward pass on a CPU, padding included; sixteen times as many on a CUDA GPU."""
 TOGETHER = 1024
-"""Pairs that are sorted by length together, and sentences that are tokenized or embedded together."""
+"""Pairs sorted by length at a time, and sentences tokenized or embedded at a time."""
 
-# Conv: 23 bins of E, the weight of a premise in each, and what makes a score of the mean over the hypotheses.
+# Conv: 23 bins of E, the weight of a premise in each, and the logistic function of the mean over the hypotheses.
 # fmt: off
 EDGES = np.array([
     0, 0.01, 0.02, 0.03, 0.04, 0.07, 0.13, 0.37, 0.90, 0.91, 0.92, 0.93,
@@ -64,7 +65,7 @@ WEIGHTS = np.array([
 # fmt: on
 BIAS, SLOPE, OFFSET = 0.6318, -1.6173, -0.3712
 
-_ADVICE = f"give an NLI model such as {VITC}, by its folder or its name on the hub"
+_ADVICE = f"give an NLI model such as {VITC}, as a folder or a name on the hub"
 
 ZS_SCORE = Score("summac-zs", "SummaC-ZS", "higher", low=-1.0, high=1.0, scale=100.0)
 CONV_SCORE = Score("summac-conv", "SummaC-Conv", "higher", high=1.0, scale=100.0)
@@ -72,14 +73,14 @@ CONV_SCORE = Score("summac-conv", "SummaC-Conv", "higher", high=1.0, scale=100.0
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What a document says of the sentences of a summary."""
+    """The support that a document gives to the sentences of a summary."""
 
     entailment: NDArray[np.float64]
     """max_i E of every summary sentence. (m)"""
     contradiction: NDArray[np.float64]
     """max_i C of every summary sentence. (m)"""
     image: NDArray[np.float64]
-    """E of the sentences that Conv sees. (at most 100, at most 10)"""
+    """E of the sentences used by Conv. (at most 100, at most 10)"""
 
     @property
     def sentences(self) -> NDArray[np.float64]:
@@ -88,7 +89,7 @@ class Support:
 
 
 class Pair(NamedTuple):
-    """A premise and a hypothesis, by their places, as the model reads them."""
+    """The input of the model for a premise and a hypothesis, given by index."""
 
     premise: int
     hypothesis: int
@@ -96,12 +97,38 @@ class Pair(NamedTuple):
     types: NDArray[np.int32]
 
 
+def _premises(value: str) -> int | None:
+    """The value of `--premises`: a number, or None for `all`."""
+    if value == "all":
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise AwesumError(f"--premises must be a number of sentences or 'all', not {value!r}")
+    return int(value)
+
+
 class Summac:
-    """SummaC with any NLI model; with `premises=None` every pair of sentences is asked about."""
+    """SummaC with any NLI model; with `premises=None`, every pair of sentences is compared."""
 
     name = "summac"
     scores: tuple[Score, ...] = (ZS_SCORE, CONV_SCORE)
     needs: frozenset[Need] = frozenset({"document", "model"})
+    options = (
+        Option(
+            "model",
+            "--nli-model",
+            metavar="NAME_OR_PATH",
+            help=f"model for summac: a folder, or a name on the hub such as {VITC}",
+            is_model=True,
+        ),
+        Option(
+            "premises",
+            "--premises",
+            metavar="N|all",
+            help=f"document sentences that summac compares each summary sentence with (default: {PREMISES})",
+            default=str(PREMISES),
+            parse=_premises,
+        ),
+    )
 
     def __init__(
         self,
@@ -113,19 +140,19 @@ class Summac:
     ) -> None:
         if premises is not None and premises < 1:
             raise AwesumError(
-                f"SummaC cannot compare with {premises} document sentences: give 1 or more, or none for all"
+                f"SummaC cannot compare with {premises} document sentences: give 1 or more, or None for all"
             )
         self.model = model
         self.tokenizer = tokenizer
         self.title = title
         self.premises = premises
         self.labels = nli_labels(model.config.id2label, title)
-        # Two positions less than the model has: RoBERTa keeps two for itself.
+        # Two positions fewer than the model has: RoBERTa reserves two.
         self.limit = min(LONGEST, window_of(model.config) - 2, tokenizer.model_max_length)
         self.cut = 0
-        """Document sentences, of all that was measured, that were too long for the model and were cut at their end."""
+        """Document sentences, over all samples, that were too long for the model and were truncated."""
         self.cut_summary = 0
-        """Summary sentences that were: only those that alone take more than half of what the model reads."""
+        """Summary sentences that were: only those that alone take more than half of the model's window."""
         self._encoder = encoder
         compared = "all document sentences" if premises is None else f"the {premises} nearest document sentences"
         of_conv = f"the first {CONV_PREMISES} document and {CONV_HYPOTHESES} summary sentences"
@@ -136,7 +163,7 @@ class Summac:
 
     @classmethod
     def load(cls, model: str = VITC, premises: int | None = PREMISES, encoder: SentenceEncoder | None = None) -> Summac:
-        """With an NLI model from a folder or the hub; `encoder`, or else MiniLM, finds the nearest sentences."""
+        """Load an NLI model from a folder or the hub; `encoder`, or else MiniLM, finds the nearest sentences."""
         import torch
         from transformers import AutoConfig, AutoModelForSequenceClassification
 
@@ -153,7 +180,7 @@ class Summac:
             )
         if missing := sorted(report["missing_keys"]):
             raise AwesumError(
-                f"{model} is no NLI model: weights are missing ({', '.join(missing[:3])}), as in a model that was "
+                f"{model} is not an NLI model: weights are missing ({', '.join(missing[:3])}), as in a model that was "
                 f"never trained to classify; {_ADVICE}"
             )
         tokenizer = load_tokenizer(model)
@@ -168,18 +195,23 @@ class Summac:
         support = self.support(sample.document, sample.prediction)
         return {"summac-zs": float(support.sentences.mean()), "summac-conv": conv(support.image)}
 
+    def notes(self) -> list[str]:
+        """Report truncated sentences."""
+        cut = self.cut + self.cut_summary
+        return [f"{self.name}: {count(cut, 'sentence')} too long for the model, truncated to its window"] if cut else []
+
     def support(self, document: str, summary: str) -> Support:
-        """What is behind the scores; where one side has no sentence, zeros as of one pair that says nothing."""
+        """The maxima that the scores are computed from; if a text has no sentence, zeros as for one neutral pair."""
         premises, hypotheses = chunks(document), chunks(summary)
         if not premises or not hypotheses:
             return Support(np.zeros(1), np.zeros(1), np.zeros((1, 1)))
         near = self._near(premises, hypotheses)
         seen = range(min(len(premises), CONV_PREMISES)), range(min(len(hypotheses), CONV_HYPOTHESES))
-        # The union of what both scores need, so that no pair is asked about twice.
+        # The union of the pairs that both scores need, so that no pair is evaluated twice.
         wanted = [near[i].union(seen[1]) if i in seen[0] else near[i] for i in range(len(premises))]
         entailment, contradiction = np.zeros(len(hypotheses)), np.zeros(len(hypotheses))
         image = np.zeros((len(seen[0]), len(seen[1])))
-        for i, j, e, c in self._ask(premises, hypotheses, wanted):
+        for i, j, e, c in self._evaluate(premises, hypotheses, wanted):
             if j in near[i]:
                 entailment[j], contradiction[j] = max(entailment[j], e), max(contradiction[j], c)
             if i in seen[0] and j in seen[1]:
@@ -187,7 +219,7 @@ class Summac:
         return Support(entailment, contradiction, image)
 
     def _near(self, premises: Sequence[str], hypotheses: Sequence[str]) -> list[frozenset[int]]:
-        """For each premise, the hypotheses that it is asked about."""
+        """For each premise, the hypotheses it is compared with."""
         if self.premises is None or self.premises >= len(premises):
             return [frozenset(range(len(hypotheses)))] * len(premises)
         return near(self._minilm(), premises, hypotheses, self.premises)
@@ -199,10 +231,10 @@ class Summac:
             self._encoder = SentenceEncoder.load(minilm_folder())
         return self._encoder
 
-    def _ask(
+    def _evaluate(
         self, premises: Sequence[str], hypotheses: Sequence[str], wanted: Sequence[Collection[int]]
     ) -> Iterator[tuple[int, int, float, float]]:
-        """Premise, hypothesis, E and C of all pairs wanted, in batches of pairs of about the same length."""
+        """Premise, hypothesis, E and C of all wanted pairs, in batches of similar length."""
         budget = BATCH_TOKENS * (16 if self.model.device.type == "cuda" else 1)
         pairs = self._pairs(premises, hypotheses, wanted)
         while together := list(islice(pairs, TOGETHER)):
@@ -214,7 +246,7 @@ class Summac:
     def _pairs(
         self, premises: Sequence[str], hypotheses: Sequence[str], wanted: Sequence[Collection[int]]
     ) -> Iterator[Pair]:
-        """The pairs as the tokenizer joins them, from sentences that were tokenized once; counts what is cut."""
+        """The pairs as the tokenizer joins them, from sentences tokenized once; counts truncated sentences."""
         backend = self.tokenizer.backend_tokenizer
         claims = self._pieces(hypotheses)
         cut_claims: set[int] = set()
@@ -223,7 +255,7 @@ class Summac:
             for i, premise in zip(block, self._pieces([premises[i] for i in block]), strict=True):
                 cut = False
                 for j in sorted(wanted[i]):
-                    # What is too long loses the end of its longer side, which is what SummaC's authors do.
+                    # A pair that is too long loses the end of its longer side, as in the authors' code.
                     joined = backend.post_process(premise, claims[j])
                     if len(joined) >= self.limit:
                         cut |= joined.sequence_ids.count(0) < len(premise)
@@ -234,7 +266,7 @@ class Summac:
         self.cut_summary += len(cut_claims)
 
     def _pieces(self, texts: Sequence[str]) -> list[Encoding]:
-        """Each text alone, whole and without marks; afterwards the tokenizer is set for joining them."""
+        """Tokenize each text alone, untruncated and without special tokens; then set the tokenizer up for pairs."""
         backend = self.tokenizer.backend_tokenizer
         backend.no_padding()
         backend.no_truncation()
@@ -261,54 +293,54 @@ class Summac:
             logits = self.model(**inputs).logits.float()
             if not torch.isfinite(logits).all():
                 raise AwesumError(
-                    f"the model {self.title} gives NaN or infinite numbers, which make no score: its weights are "
+                    f"the model {self.title} gives NaN or infinite numbers, so there is no score: its weights are "
                     f"broken, or too large for {self.model.dtype}; {_ADVICE}"
                 )
             probabilities = logits.softmax(dim=-1)[:, list(self.labels)]
-        return probabilities.double().cpu().numpy()
+        return probabilities.cpu().double().numpy()  # in this order: Apple's GPU has no float64
 
 
 def near(
     encoder: SentenceEncoder, premises: Sequence[str], hypotheses: Sequence[str], nearest: int
 ) -> list[frozenset[int]]:
-    """For each premise, the hypotheses that have it among so many nearest ones."""
-    count = len(hypotheses)
+    """For each premise, the hypotheses that have it among their `nearest` nearest ones."""
+    m = len(hypotheses)
     claims = encoder.encode(hypotheses)  # (m, d)
-    best, places = np.zeros((count, 0), np.float32), np.zeros((count, 0), np.intp)
+    best, places = np.zeros((m, 0), np.float32), np.zeros((m, 0), np.intp)
     for first in range(0, len(premises), TOGETHER):
-        # Block by block, so that the vectors of a whole book are never there at once. Of equals the first is taken.
+        # Block by block, so that the vectors of a whole book are never in RAM at once. Of equals the first is taken.
         vectors = encoder.encode(premises[first : first + TOGETHER])
         best = np.concatenate([best, claims @ vectors.T], axis=1)
-        here = np.broadcast_to(np.arange(first, first + len(vectors)), (count, len(vectors)))
+        here = np.broadcast_to(np.arange(first, first + len(vectors)), (m, len(vectors)))
         places = np.concatenate([places, here], axis=1)
         order = np.argsort(-best, axis=1, kind="stable")[:, :nearest]
         best, places = np.take_along_axis(best, order, axis=1), np.take_along_axis(places, order, axis=1)
     found: list[set[int]] = [set() for _ in premises]
     for j, i in np.ndindex(places.shape):
         found[places[j, i]].add(j)
-    return [frozenset(those) for those in found]
+    return [frozenset(indices) for indices in found]
 
 
 def chunks(text: str) -> list[str]:
-    """The sentences that are long enough to say something."""
+    """The sentences of a text, without those of at most `TOO_SHORT` characters."""
     sentences = (text[start:end].strip() for start, end in sentence_spans(text))
     return [sentence for sentence in sentences if len(sentence) > TOO_SHORT]
 
 
 def histograms(image: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many premises fall into each bin of E, for each hypothesis; 1 belongs to the last bin. (m, 23)"""
+    """The number of premises in each bin of E, for each hypothesis; 1 belongs to the last bin. (m, 23)"""
     bins = np.searchsorted(EDGES[1:-1], image, side="right")  # (n, m)
     return np.array([np.bincount(column, minlength=len(WEIGHTS)) for column in bins.T], dtype=np.float64)
 
 
 def conv(image: NDArray[np.float64]) -> float:
-    """SummaC-Conv of E of all pairs (n, m): raw counts, so that it grows with n even if nothing is entailed."""
+    """SummaC-Conv from E of all pairs (n, m). It uses raw counts, so it grows with n even if nothing is entailed."""
     mean = float((histograms(image) @ WEIGHTS + BIAS).mean())
     return 1 / (1 + exp(-(SLOPE * mean + OFFSET)))
 
 
 def nli_labels(names: Mapping[int, str], model: str) -> tuple[int, int]:
-    """Where a model's output has entailment and contradiction; refuses a model that has not both of them."""
+    """The indices of entailment and contradiction in a model's output; refuses a model that lacks either."""
     entailment, contradiction = _places(names, "entail", "support"), _places(names, "contradict", "refute")
     if len(names) > 2:
         if len(entailment) == 1 and len(contradiction) == 1:
@@ -317,19 +349,19 @@ def nli_labels(names: Mapping[int, str], model: str) -> tuple[int, int]:
             return UNLABELLED[Path(model).name]
     labels = ", ".join([*map(str, names.values())][:4]) + (", ..." if len(names) > 4 else "")
     raise AwesumError(
-        f"{model} is no NLI model: of its labels ({labels or 'none'}) none, or not one each, "
-        f"is entailment and contradiction beside a neutral one; {_ADVICE}"
+        f"{model} is not an NLI model: its labels ({labels or 'none'}) are not one entailment, one contradiction and "
+        f"a neutral one; {_ADVICE}"
     )
 
 
 def _places(names: Mapping[int, str], *words: str) -> list[int]:
-    """Where a label has one of the words in it and does not deny it, as `not_entailment` does."""
+    """The indices of the labels that contain one of the words and are not negated, as `not_entailment` is."""
     named = ((int(place), str(name).lower()) for place, name in names.items())
     return [place for place, name in named if any(word in name for word in words) and not name.startswith(("no", "un"))]
 
 
 def _batches(pairs: Sequence[Pair], budget: int) -> Iterator[Sequence[Pair]]:
-    """Cut a list that is sorted by length into batches of at most `budget` tokens, padding included."""
+    """Split pairs, sorted by length, into batches of at most `budget` tokens, padding included."""
     first = 0
     for index, pair in enumerate(pairs):
         if (index + 1 - first) * len(pair.ids) > budget and index > first:

@@ -1,13 +1,13 @@
 """Memory for causal language models: an adapter around some layers of a pretrained model.
 
-A causal model reads a segment and a request (the prompt) and writes an answer behind them. The prompt passes through
-the pretrained layers as they are, as through an encoder; what answers passes through the adapter, which holds for some
-layers two memories each (of the segments' tokens and of the summary's, the paper's encoder and decoder memory) and, if
-wanted, an update of the last layers' weights. So everything that is known of a segment before its answer is the
-same for every adapter, every query and every epoch, and can be kept.
+A causal model reads a segment and a request (the prompt) and writes an answer after them. The prompt passes through
+the pretrained layers unchanged, as through an encoder; the answer passes through the adapter. The adapter has two
+memories for each of some layers (of the segments' tokens and of the summary's: the paper's encoder and decoder memory)
+and, optionally, an update of the last layers' weights. So everything computed before the answer is the same for every
+adapter, every query and every epoch, and can be cached.
 
-The library's own model runs it all: its layers are wrapped, and a `Passage` comes down to them as a keyword argument.
-Knows nothing of documents, texts or training.
+The library's own model runs it all: its layers are wrapped, and receive a `Passage` as a keyword argument.
+Knows nothing about documents, texts or training.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from awesum import compat
+from awesum import memory as memories
 from awesum.errors import AwesumError
-from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
+from awesum.memory import Memory, MemoryState, Recollection, Source
 from awesum.memory.attention import all_joined, split
 from awesum.models.attention import GROUPED
-from awesum.models.bart import check_choices, memory_layers
+from awesum.models.memory_settings import NO_MEMORY, check_choices, check_memory, memory_choices, memory_layers
 from awesum.settings import ADAPTER
 
 if TYPE_CHECKING:
@@ -38,50 +40,53 @@ if TYPE_CHECKING:
 
 WEIGHTS = "adapter.safetensors"
 CHOICES = {
-    "memory": ("none", "attentive", "compressive"),
-    "salient": ("none", "text", "points"),
+    "salient": ("none", "text", "rewrite"),
     "update": ("none", "low-rank", "full"),
 }
-NOT_FOR = "memory is not for a {}: give a model that is built like Llama, Qwen, Mistral or Gemma"
+OLD_NAMES = {"salient": {"points": "rewrite"}}
+"""Values in an older adapter.json, and what they are called now."""
+UNSUPPORTED = "memory is not for a {}: give a model that is built like Llama, Qwen, Mistral or Gemma"
 KINDS = ("source", "summary")
-"""The memories of a layer: written from the segments' tokens, and from the summary's."""
+"""The memories of a layer: one is written from the segments' tokens, one from the summary's."""
 
 
 @dataclass(frozen=True)
 class AdapterConfig:
-    """What an adapter is made of."""
+    """The settings of an adapter, saved with it as adapter.json."""
 
     base: str = ""
     """The pretrained model that it belongs to: `smollm2`, a folder, or a name on the hub."""
     base_sha256: str = ""
-    """Of that model's weights: with others, the adapter would be wrong in silence. Empty for the shipped one, whose
-    model is checked by itself."""
+    """Hash of that model's weights: with others the adapter would be silently wrong. Empty for the shipped adapter,
+    whose model is checked separately."""
     memory: str = "attentive"
-    """`none` (Se3), `attentive` or `compressive`."""
+    """`none` (Se3), or a kind of memory: `attentive`, `compressive`."""
     memory_layers: int | str | Sequence[int] = 3
     """How many of the last layers have a memory; `all`; or their numbers."""
     memory_size: int = 256
     """Slots of a memory."""
     compression_ratio: int = 5
-    """How many hidden states a compressive memory makes one of."""
+    """Hidden states that a compressive memory compresses into one."""
     salient: str = "none"
-    """What a segment is told of: nothing, the salient sentences of other segments as `text`, or its own as `points`
-    that its part is to make."""
+    """The salient sentences in a segment's request: `none`, those of other segments as `text`, or the segment's own, to
+    `rewrite`."""
     salient_size: int = 256
     """Tokens of salient text."""
     update: str = "low-rank"
-    """How the layers change where they answer: `none`, `low-rank` updates of their matrices, or `full`."""
+    """How the layers change for the answer: `none`, `low-rank` updates of their matrices, or `full`."""
     update_layers: int = 3
     """How many of the last layers change."""
     rank: int = 64
     """Of a low-rank update."""
     ending: float = 0.5
-    """The probability from which on an answer ends. The likeliest token is no guide here: the end is one token, and
-    what could be said instead begins with many, so that a model that follows it falls silent too often."""
+    """An answer ends once the probability of its end reaches this. The likeliest token is a poor guide: the end is one
+    token and its alternatives are many, so a model that always takes the likeliest ends too early."""
+    system: str = "adapter"
+    """The system that was trained."""
 
     def __post_init__(self) -> None:
-        check_choices(self, CHOICES, " for a causal model")
-        if isinstance(self.memory_layers, list):  # as JSON has it
+        check_choices(self, {"memory": memory_choices(), **CHOICES}, " for a causal model")
+        if isinstance(self.memory_layers, list):  # from JSON
             object.__setattr__(self, "memory_layers", tuple(self.memory_layers))
         layers = self.memory_layers if isinstance(self.memory_layers, tuple) else (self.memory_layers,)
         if self.memory_layers != "all" and not all(type(layer) is int for layer in layers):
@@ -94,38 +99,41 @@ class AdapterConfig:
                 raise AwesumError(f"{name} must be a whole number, 1 or more, not {value!r}, for a causal model")
         if not 0 < self.ending <= 1:
             raise AwesumError(f"ending={self.ending!r} is a probability: give a number above 0, and at most 1")
-        if self.memory == "compressive" and self.memory_size % 2:
-            raise AwesumError(f"a compressive memory has two halves: memory_size={self.memory_size} is odd")
+        check_memory(self.memory, self.memory_size, self.compression_ratio)
+
+    def make_memory(self, size: int, heads: int) -> Memory:
+        """A new memory for a layer of this hidden size, with `heads` attention heads."""
+        return memories.make(self.memory, size=size, heads=heads, slots=self.memory_size, ratio=self.compression_ratio)
 
 
 States = Mapping[int, Mapping[str, MemoryState]]
-"""A layer's number, and the states of its memories by their kind."""
+"""The number of a layer -> `source` and `summary` -> the state of that memory."""
 Recollections = Mapping[int, Mapping[str, Recollection]]
-"""What they are read as while a segment is answered."""
+"""The same for what they are read as while a segment is answered."""
 
 
 @dataclass
 class Passage:
-    """What the layers are given, and what they leave behind, while a segment or its answer goes through them."""
+    """What the layers read and write while a segment or its answer passes through them."""
 
     answering: bool = False
-    """Whether these tokens write the answer, the last of the prompt included."""
+    """Whether these tokens predict the answer: those of the answer, and the last of the prompt."""
     memory: Recollections = field(default_factory=dict)
-    """What the attentive memories are read as."""
-    further: Mapping[int, Source] = field(default_factory=dict)
-    """By layer: the keys and values of its compressive memories."""
+    """By layer: what its memories add after the self-attention."""
+    extra: Mapping[int, Source] = field(default_factory=dict)
+    """By layer: extra keys and values for its self-attention, from its memories."""
     trunk: torch.Tensor | None = None
-    """What the layers below the first of the adapter give, (B, N, d): given, they are passed over."""
+    """Output of the layers below the adapter, (B, N, d). If given, those layers are skipped."""
     only_trunk: bool = False
-    """End there; `trunk` is then what was wanted."""
+    """Stop there, with the result in `trunk`."""
     written: dict[int, torch.Tensor] = field(default_factory=dict)
-    """By layer: the hidden states that may be written to its memories, (B, N, d)."""
+    """By layer: the hidden states that its memories take, (B, N, d)."""
 
 
 class LowRank(nn.Module):
-    """x W + x A B for a frozen W, with a B that begins as zero.
+    """x W + x A B for a frozen W, with a B that starts at zero.
 
-    The update is applied to what passes through, which is cheaper than to make W + A B of it: the answer is short.
+    The update is applied to x, which for a short answer is cheaper than computing W + A B.
     """
 
     def __init__(self, linear: nn.Linear, rank: int) -> None:
@@ -136,7 +144,7 @@ class LowRank(nn.Module):
         self.b = nn.Parameter(torch.zeros(linear.out_features, rank, dtype=torch.float32))
 
     def forward(self, given: torch.Tensor) -> torch.Tensor:
-        """What the updated matrix makes of vectors."""
+        """Multiply with the updated matrix."""
         found: torch.Tensor = self.linear(given)
         update = nn.functional.linear(nn.functional.linear(given.to(self.a.dtype), self.a), self.b)
         return found + update.to(found.dtype)
@@ -148,26 +156,26 @@ class LowRank(nn.Module):
 
     @property
     def bias(self) -> torch.Tensor | None:
-        """That of the matrix, which does not change."""
+        """The bias, which does not change."""
         return self.linear.bias
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which of a model's layers do what."""
+    """Which layers of a model do what."""
 
     config: AdapterConfig
     layers: int
-    """How many there are."""
+    """How many layers there are."""
 
     @cached_property
     def remembering(self) -> tuple[int, ...]:
-        """The numbers of those that have a memory."""
-        return memory_layers(self.config.memory_layers, self.layers) if self.config.memory != "none" else ()
+        """The numbers of the layers with a memory."""
+        return memory_layers(self.config.memory_layers, self.layers) if self.config.memory != NO_MEMORY else ()
 
     @cached_property
     def changing(self) -> tuple[int, ...]:
-        """The numbers of those that change."""
+        """The numbers of the layers that change."""
         if self.config.update == "none":
             return ()
         if self.config.update_layers > self.layers:
@@ -176,20 +184,20 @@ class Roles:
 
     @property
     def first(self) -> int:
-        """The number of the first that does either: what is below is the trunk."""
+        """The number of the first layer that does either; those below are the trunk."""
         return min((*self.remembering, *self.changing), default=self.layers - 1)
 
 
 class RememberingLayer(nn.Module):
-    """A decoder layer of the library, and from the adapter's first layer on what it is where it answers.
+    """A decoder layer of the library and, from the adapter's first layer on, its version for the answer.
 
-    The layer is run in its parts, because the memory is read between two of them. These parts are the same in Llama,
-    Qwen, Mistral and Gemma; Gemma has two norms more.
+    The layer runs in parts, because the memory is read between two of them. These parts are the same in Llama, Qwen,
+    Mistral and Gemma; Gemma has two more norms.
     """
 
-    prompted: Any  # the library's layer
-    answering: Any  # as it is where it answers
-    memory: Any  # by kind
+    prompted: Any  # the library's layer, for the prompt
+    answering: Any  # its version for the answer
+    memory: Any  # `source` and `summary` -> Memory
 
     def __init__(self, layer: nn.Module, index: int, roles: Roles) -> None:
         super().__init__()
@@ -203,22 +211,17 @@ class RememberingLayer(nn.Module):
             return
         parts = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
         if not all(hasattr(layer, name) for name in parts):
-            raise AwesumError(NOT_FOR.format(type(layer).__name__))
+            raise AwesumError(UNSUPPORTED.format(type(layer).__name__))
         self.answering = layer
         if index in roles.changing:
             self._update(roles.config)
         if index in roles.remembering:
-            self.memory.update({kind: self._memory(layer, roles.config) for kind in KINDS})
-
-    @staticmethod
-    def _memory(layer: Any, config: AdapterConfig) -> AttentiveMemory | CompressiveMemory:
-        text = layer.self_attn.config
-        if config.memory == "compressive":
-            return CompressiveMemory(text.hidden_size, config.memory_size, config.compression_ratio)
-        return AttentiveMemory(text.hidden_size, text.num_attention_heads, config.memory_size)
+            text = self.prompted.self_attn.config
+            for kind in KINDS:
+                self.memory[kind] = roles.config.make_memory(text.hidden_size, text.num_attention_heads)
 
     def _update(self, config: AdapterConfig) -> None:
-        """Let the matrices where it answers change."""
+        """Make a version for the answer whose matrices can be trained."""
         self.answering = deepcopy(self.prompted)
         for holder in list(self.answering.modules()):
             for name, module in list(holder.named_children()):
@@ -230,7 +233,7 @@ class RememberingLayer(nn.Module):
                     setattr(holder, name, LowRank(module, config.rank))
 
     def __getattr__(self, name: str) -> Any:
-        """What the library asks a layer for, such as the kind of its attention."""
+        """Attributes of the library's layer, such as the type of its attention."""
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -241,20 +244,22 @@ class RememberingLayer(nn.Module):
         return {kind: memory.start(documents) for kind, memory in self.memory.items()}
 
     def settle(self, states: Mapping[str, MemoryState]) -> dict[str, MemoryState]:
-        """Its memories with what was left to be written."""
+        """The states with their pending hidden states written."""
         return {kind: memory.settle(states[kind]) for kind, memory in self.memory.items()}
 
     def recall(self, states: Mapping[str, MemoryState]) -> dict[str, Recollection]:
-        """What it reads while the next segment is answered."""
-        return {
-            kind: memory.recall(states[kind], _KeysWithoutPosition(self.answering.self_attn))
-            if isinstance(memory, CompressiveMemory)
-            else memory.recall(states[kind])
-            for kind, memory in self.memory.items()
-        }
+        """What the layer reads while the next segment is answered."""
+        attention = _KeysWithoutPosition(self.answering.self_attn)
+        return {kind: memory.recall(states[kind], attention) for kind, memory in self.memory.items()}
+
+    def extra(self, recalled: Mapping[str, Recollection]) -> Source | None:
+        """Extra keys and values for its self-attention; None if no memory gives any."""
+        found = (self.memory[kind].extra(recollection) for kind, recollection in recalled.items())
+        source = all_joined([each for each in found if each is not None])
+        return source if source is not None and source.keys.shape[2] else None
 
     def forward(self, hidden_states: torch.Tensor, *args: Any, passage: Passage | None = None, **kwargs: Any) -> Any:
-        """As the library's layer, but for what `passage` says."""
+        """The library's layer; with a `passage`, also what that asks for."""
         if passage is None:
             return self.prompted(hidden_states, *args, **kwargs)
         if self.is_trunk:
@@ -268,8 +273,8 @@ class RememberingLayer(nn.Module):
         layer = self.answering if passage.answering else self.prompted
         recalled = passage.memory.get(self.index, {}) if passage.answering else {}
         given = layer.input_layernorm(hidden_states)
-        further = passage.further.get(self.index) if passage.answering else None
-        found = layer.self_attn(given, *args, **kwargs, **({} if further is None else {"further": further}))[0]
+        extra = passage.extra.get(self.index) if passage.answering else None
+        found = layer.self_attn(given, *args, **kwargs, **({} if extra is None else {"extra": extra}))[0]
         is_gemma = hasattr(layer, "pre_feedforward_layernorm")
         if is_gemma:
             found = layer.post_attention_layernorm(found)
@@ -277,19 +282,15 @@ class RememberingLayer(nn.Module):
         norm = layer.pre_feedforward_layernorm if is_gemma else layer.post_attention_layernorm
         normed = norm(hidden)
         if self.memory:
-            # As the layer's own norm makes it: the sums themselves have a few directions that dwarf all others.
-            compressive = isinstance(self.memory[KINDS[0]], CompressiveMemory)
-            passage.written[self.index] = (given if compressive else normed).detach()
+            # After the layer's own norm: a few directions of the residual stream dwarf all others.
+            passage.written[self.index] = self.memory[KINDS[0]].to_write(given, normed).detach()
         if self.is_last and not passage.answering:
-            return hidden  # nobody asks what a prompt's last layer makes of it
-        read = [
-            memory.read(normed, recalled[kind])
-            for kind, memory in self.memory.items()
-            if kind in recalled and isinstance(memory, AttentiveMemory)
-        ]
+            return hidden  # the last layer's output for a prompt is not used
+        reads = (memory.read(normed, recalled[kind]) for kind, memory in self.memory.items() if kind in recalled)
+        read = [each for each in reads if each is not None]
         if read:
-            # In units of the sum that it is added to: this is tens of times larger than what a memory holds, and a read
-            # that starts at zero would take as many times longer to be heard.
+            # In units of the residual stream, which is tens of times larger than what a memory holds: a read that
+            # starts at zero would otherwise take that much longer to have an effect.
             hidden = hidden + _size(hidden) * sum(read[1:], read[0])
             normed = norm(hidden)
         inner = layer.mlp(normed)
@@ -302,9 +303,9 @@ def _size(hidden: torch.Tensor) -> torch.Tensor:
 
 
 class _KeysWithoutPosition:
-    """The keys and values that a layer's attention makes of what it remembers, which has no place in the segment.
+    """Keys and values of memory slots, which have no position in the segment.
 
-    Without the rotation by position a key stands where the segment begins: before all that is being answered.
+    Without the rotation by position, a key is placed where the segment begins: before everything in the answer.
     """
 
     def __init__(self, attention: Any) -> None:
@@ -319,9 +320,9 @@ class _KeysWithoutPosition:
 
 
 class AwesomeCausal(nn.Module):
-    """A pretrained causal model of which some layers remember.
+    """A pretrained causal model with an adapter around some of its layers.
 
-    Memory goes in and comes out as a value: it remembers nothing itself.
+    Memory goes in and comes out as a value: the model itself keeps no state.
     """
 
     def __init__(self, base: PreTrainedModel, config: AdapterConfig) -> None:
@@ -329,10 +330,10 @@ class AwesomeCausal(nn.Module):
         self.base, self.adapter = base, config  # not `config`: the library's Trainer would write into that
         layers = getattr(base.get_decoder(), "layers", None)
         if layers is None:
-            raise AwesumError(NOT_FOR.format(type(base).__name__))
+            raise AwesumError(UNSUPPORTED.format(type(base).__name__))
         self.roles = Roles(config, len(layers))
-        if not base._supports_attention_backend:
-            raise AwesumError(NOT_FOR.format(type(base).__name__))
+        if not compat.takes_attention_backend(base):
+            raise AwesumError(UNSUPPORTED.format(type(base).__name__))
         base.set_attn_implementation(GROUPED)
         for parameter in base.parameters():
             parameter.requires_grad_(False)
@@ -343,31 +344,31 @@ class AwesomeCausal(nn.Module):
 
     @torch.no_grad()
     def _check(self) -> None:
-        """Whether the layers in their parts are the layers as a whole: some have the same parts and other sums."""
+        """Refuse layers that compute something else when run in parts: some add the same parts differently."""
         ids = torch.tensor([[0, 1]], device=self.device)
         whole, parts = (
             self.base.get_decoder()(input_ids=ids, use_cache=False, **options).last_hidden_state
             for options in ({}, {"passage": Passage(answering=True)})
         )
         if not torch.allclose(whole, parts, rtol=1e-2, atol=1e-2):
-            raise AwesumError(NOT_FOR.format(type(self.base).__name__))
+            raise AwesumError(UNSUPPORTED.format(type(self.base).__name__))
 
     @property
     def first(self) -> int:
-        """The number of the first layer that is not of the trunk."""
+        """The number of the first layer above the trunk."""
         return self.roles.first
 
     @property
     def end(self) -> int:
-        """The token with which an answer ends."""
+        """The token that ends an answer."""
         ends = ends_of(self.base)
         if not ends:
-            raise AwesumError(f"{self.adapter.base} does not say with which token an answer ends: give a chat model")
+            raise AwesumError(f"{self.adapter.base} does not say which token ends an answer: give a chat model")
         return ends[0]
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device that it runs on."""
         return self.base.device
 
     def _remembering(self) -> Iterator[tuple[int, RememberingLayer]]:
@@ -379,30 +380,30 @@ class AwesomeCausal(nn.Module):
         return {index: layer.start(documents) for index, layer in self._remembering()}
 
     def recall(self, states: States) -> dict[int, dict[str, Recollection]]:
-        """What is read while the next segment is answered: what the one before left to be written is written now."""
+        """Settle the states and compute what is read while the next segment is answered."""
         return {index: layer.recall(states[index]) for index, layer in self._remembering()}
 
     def settle(self, states: States) -> dict[int, dict[str, MemoryState]]:
-        """The memories behind a segment to which nobody answers: what was left to be written is written."""
+        """The states with their pending hidden states written, for a segment that is not answered."""
         return {index: layer.settle(states[index]) for index, layer in self._remembering()}
 
     def with_memory(self, recalled: Recollections, trunk: torch.Tensor | None = None) -> Passage:
-        """An answer's passage, which reads what was recalled."""
+        """The passage of an answer that reads what was recalled."""
         layers = self.base.get_decoder().layers
-        further = {
-            index: all_joined([layers[index].memory[kind].read(of) for kind, of in kinds.items()])
-            for index, kinds in recalled.items()
-            if self.adapter.memory == "compressive"
-        }
+        extra = {index: layers[index].extra(of) for index, of in recalled.items()}
         return Passage(
             answering=True,
-            memory={} if further else recalled,
-            further={index: source for index, source in further.items() if source and source.keys.shape[2]},
+            memory={index: of for index, of in recalled.items() if self.can_read(index)},
+            extra={index: source for index, source in extra.items() if source is not None},
             trunk=trunk,
         )
 
+    def can_read(self, index: int) -> bool:
+        """Whether the memories of a layer add anything after its self-attention."""
+        return any(memory.can_read for memory in self.base.get_decoder().layers[index].memory.values())
+
     def trunk(self, input_ids: torch.Tensor, past_key_values: Cache | None = None) -> torch.Tensor:
-        """What the layers below the adapter make of tokens, (1, N) -> (1, N, d)."""
+        """The output of the layers below the adapter for some tokens, (1, N) -> (1, N, d)."""
         passage = Passage(only_trunk=True)
         self.base.get_decoder()(
             input_ids=input_ids, past_key_values=past_key_values, use_cache=past_key_values is not None, passage=passage
@@ -410,28 +411,26 @@ class AwesomeCausal(nn.Module):
         assert passage.trunk is not None
         return passage.trunk
 
-    def above(self, passage: Passage, **options: Any) -> torch.Tensor:
-        """The last hidden states of a `passage` that has its trunk."""
+    def run_top_layers(self, passage: Passage, **options: Any) -> torch.Tensor:
+        """The last hidden states of a `passage` whose trunk is known."""
         return self.base.get_decoder()(inputs_embeds=passage.trunk, passage=passage, **options).last_hidden_state
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """What the model would write behind last hidden states."""
+        """The scores of each next token, from last hidden states."""
         scores = self.base.get_output_embeddings()(hidden)
         cap = getattr(self.base.config.get_text_config(), "final_logit_softcapping", None)
         return torch.tanh(scores / cap) * cap if cap else scores
 
     @property
     def plain_head(self) -> torch.Tensor | None:
-        """The matrix that `logits` multiplies with, where that is all it does."""
+        """The matrix of `logits`, if a product with it is all that `logits` computes."""
         head = self.base.get_output_embeddings()
         cap = getattr(self.base.config.get_text_config(), "final_logit_softcapping", None)
         return None if cap or getattr(head, "bias", None) is not None else head.weight
 
     def fingerprint(self) -> str:
-        """Of all that the pretrained model's output depends on but the number format, which a machine chooses."""
-        known = self.base.config.get_text_config().to_dict()
-        for name in ("_name_or_path", "transformers_version", "architectures", "dtype"):
-            known.pop(name, None)
+        """Hash of all that the pretrained model's output depends on, except the number format, which varies."""
+        known = compat.architecture_of(self.base.config.get_text_config())
         digest = sha256(json.dumps(known, sort_keys=True, default=str).encode())
         decoder = self.base.get_decoder()
         for name, parameter in decoder.named_parameters():
@@ -443,16 +442,15 @@ class AwesomeCausal(nn.Module):
         return digest.hexdigest()
 
     def bytes_of_memory(self) -> int:
-        """What the memories of one document take, at most, while it is answered: as states, and as keys and values, of
-        which those of a compressive memory stand beside those of other documents as well."""
+        """The most that the memories of one document take while it is answered."""
         text = self.base.config.get_text_config()
         heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
         width = 2 * heads * (getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
-        numbers = text.hidden_size + (2 * width if self.adapter.memory == "compressive" else 2 * text.hidden_size)
-        return len(self.roles.remembering) * len(KINDS) * self.adapter.memory_size * numbers * self.base.dtype.itemsize
+        numbers = sum(memory.numbers(width) for _, layer in self._remembering() for memory in layer.memory.values())
+        return int(numbers * self.base.dtype.itemsize)
 
     def new_weights(self) -> dict[str, torch.Tensor]:
-        """What the adapter has and the pretrained model has not, by name."""
+        """The weights of the adapter, by name."""
         found: dict[str, torch.Tensor] = {}
         layers = self.base.get_decoder().layers
         for index in range(self.first, len(layers)):
@@ -463,7 +461,7 @@ class AwesomeCausal(nn.Module):
         return found
 
     def save_pretrained(self, folder: str | Path, dtype: torch.dtype = torch.float32) -> None:
-        """The adapter alone: its configuration and its weights, not those of the pretrained model."""
+        """Save the adapter alone: its settings and weights, not those of the pretrained model."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {
@@ -476,13 +474,13 @@ class AwesomeCausal(nn.Module):
         (folder / ADAPTER).write_text(json.dumps(asdict(config), indent=2) + "\n", encoding="utf-8")
 
     def load_adapter(self, folder: str | Path) -> None:
-        """Take over the weights that were saved in `folder`."""
+        """Load the weights that were saved in `folder`."""
         path = Path(folder) / WEIGHTS
         trained_for = read_config(folder).base_sha256
         if trained_for and trained_for != self.fingerprint():
             raise AwesumError(
-                f"{folder} was trained for other weights than those of {self.adapter.base}: give it the model that it "
-                f"was trained for, as `base` in its {ADAPTER}, or train it again"
+                f"{folder} was trained for other weights than those of {self.adapter.base}: give the model that it was "
+                f"trained for, as `base` in its {ADAPTER}, or train it again"
             )
         try:
             saved = load_file(path)
@@ -499,7 +497,7 @@ class AwesomeCausal(nn.Module):
                 wanted[name].copy_(tensor)
 
     def merge(self) -> None:
-        """Make low-rank updates part of the weights: no more to be trained, and nothing to be added on the way."""
+        """Make low-rank updates part of the weights: faster, but no longer trainable."""
         for holder in list(self.modules()):
             for name, module in list(holder.named_children()):
                 if isinstance(module, LowRank):
@@ -515,11 +513,11 @@ def after(
     written: Mapping[int, torch.Tensor],
     answered: int | torch.Tensor,
 ) -> dict[int, dict[str, MemoryState]]:
-    """The memories once a segment is answered, or only settled where nobody answers.
+    """The states after a segment that was answered, or (given settled states) one that was not.
 
-    `read` are the prompt's states, of which `segment` are the segment's own: a slice for all rows, or (B, P). `written`
-    are those that the answer is written behind, `answered` of them, or (B, A); the first is the prompt's last token,
-    and there are none where nothing was asked.
+    `read` are the hidden states of the prompt, of which `segment` are the segment's own: a slice for all rows, or
+    (B, P). `written` are those that predict the answer, the first `answered` of them, or (B, A): they start with the
+    prompt's last token, and there are none if nothing was asked.
     """
     states: dict[int, dict[str, MemoryState]] = {}
     for layer, of in recalled.items():
@@ -543,17 +541,19 @@ def _all_of(states: torch.Tensor) -> torch.Tensor:
 
 
 def ends_of(model: PreTrainedModel) -> list[int]:
-    """The tokens with which a model ends what it writes, as it says itself."""
+    """The tokens that end a text, according to the model's own configuration."""
     ends = model.generation_config.eos_token_id
     ends = model.config.get_text_config().eos_token_id if ends is None else ends
     return [int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None]
 
 
 def read_config(folder: str | Path) -> AdapterConfig:
-    """The configuration of an adapter."""
+    """The settings of a saved adapter."""
     path = Path(folder) / ADAPTER
     try:
-        return AdapterConfig(**json.loads(path.read_text(encoding="utf-8")))
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        renamed = {name: new.get(saved[name], saved[name]) for name, new in OLD_NAMES.items() if name in saved}
+        return AdapterConfig(**{**saved, **renamed})
     except (OSError, ValueError, TypeError) as error:
         raise AwesumError(f"cannot read {path} ({error}): copy or train the adapter again") from error
 

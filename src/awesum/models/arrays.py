@@ -1,7 +1,7 @@
-"""Numbers that a model made, kept on disk so that they need not be made again.
+"""Arrays that a model computed, cached on disk.
 
-A file is named after what its numbers come from, is written aside and moved into place, and is mapped into memory when
-it is read: interrupted work goes on where it stopped, and several runs can share a folder.
+A file is named after what its numbers were computed from, is written atomically, and is memory-mapped when it is read:
+interrupted work resumes where it stopped, and several runs can share a folder.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Arrays:
     folder: Path
     form: type[np.floating[Any]]
     elsewhere: str = "set AWESUM_CACHE to another folder"
-    """What to do where there is no room."""
+    """What to advise when the disk is full."""
 
     def path(self, *origin: Any) -> Path:
-        """Where numbers of this origin are kept."""
+        """The file of the array that was computed from `origin`."""
         key = sha256(json.dumps(origin).encode()).hexdigest()[:32]
         return self.folder / key[:2] / f"{key}.npy"
 
     def load(self, path: Path, shape: tuple[int, ...]) -> NDArray[Any] | None:
-        """What is kept there, mapped; nothing if it is not there, or not whole. What is written to it stays here."""
+        """The array, memory-mapped copy-on-write; None if the file is missing or damaged."""
         if not all(shape):
             return np.zeros(shape, self.form)
         try:
@@ -46,13 +46,13 @@ class Arrays:
         return array if array.shape == shape and array.dtype == self.form else None
 
     def keep(self, path: Path, numbers: NDArray[Any]) -> None:
-        """Write a file."""
+        """Write an array to its file."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as aside, aside.open("wb") as file:
                 np.save(file, numbers.astype(self.form, copy=False), allow_pickle=False)
         except OSError as error:
             raise AwesumError(
-                f"cannot keep what the frozen layers make in {self.folder} ({error.strerror or error}): make room "
-                f"there, or {self.elsewhere}; the same command then goes on where it stopped"
+                f"cannot cache the output of the frozen layers in {self.folder} ({error.strerror or error}): make room "
+                f"there, or {self.elsewhere}; the same command then resumes where it stopped"
             ) from error

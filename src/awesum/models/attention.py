@@ -1,4 +1,4 @@
-"""The attention of causal models: the library's, with groups of heads folded, and with a memory to look at."""
+"""The attention of causal models: the library's, with groups of heads folded, and with extra keys of a memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from awesum.memory import Source
 from awesum.memory.attention import attend_to_both
 
 FEW = 16
-"""Queries of a row for which a memory is not copied; for more, the scores that are written out cost more than that."""
+"""Up to this many queries a row, a memory is not copied; with more, materializing the scores costs more than that."""
 GROUPED = "awesum_grouped"
-"""The name under which the library knows it."""
+"""Its name in the library's registry of attentions."""
 
 
 def grouped_attention(
@@ -25,22 +25,22 @@ def grouped_attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
-    further: Source | None = None,
+    extra: Source | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The library's SDPA attention, without copying keys and values once a query head while decoding.
+    """The library's SDPA attention, without copying keys and values for each query head while decoding.
 
-    The heads of a group share their keys and values. They can stand in for more query positions of one head, which is
-    the same sum and moves a third of the memory (for SmolLM2's groups of three). Reading a prompt is left to the
-    library: it has no mask but the order of the tokens, which is lost when heads become positions.
+    The heads of a group share their keys and values. Treated as more query positions of one head, they give the same
+    result and move a third of the memory (for SmolLM2's groups of three). Reading a prompt is left to the library: its
+    only mask is the order of the tokens, which is lost when heads become positions.
 
-    `further` are keys and values of a memory, which every query sees.
+    `extra` are the keys and values of a memory, which every query sees.
     """
-    if further is not None:
+    if extra is not None:
         if kwargs.get("softcap") is None and query.shape[2] <= FEW and not torch.is_grad_enabled():
-            return _with_memory(query, key, value, attention_mask, further, scaling), None
-        attention_mask = _mask_with_memory(query, key, attention_mask, further)
-        key, value = torch.cat([further.keys, key], 2), torch.cat([further.values, value], 2)
+            return _with_memory(query, key, value, attention_mask, extra, scaling), None
+        attention_mask = _mask_with_memory(query, key, attention_mask, extra)
+        key, value = torch.cat([extra.keys, key], 2), torch.cat([extra.values, value], 2)
     if kwargs.get("softcap") is not None:
         return _capped(query, key, value, attention_mask, scaling, kwargs["softcap"]), None
     batch, heads, length, _ = query.shape
@@ -63,14 +63,14 @@ def _capped(
     scaling: float | None,
     cap: float,
 ) -> torch.Tensor:
-    """Attention whose scores are capped, as in Gemma 2; written out, because the fast one cannot do that."""
+    """Attention with capped scores, as in Gemma 2; written out, because the fast attention cannot cap."""
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     scores = torch.tanh(scores / cap) * cap
     if mask is None:
         mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=key.device).tril(key.shape[2] - query.shape[2])
-    lowest = torch.finfo(scores.dtype).min  # not infinite: a query of padding sees nothing at all
+    lowest = torch.finfo(scores.dtype).min  # not infinite: a query of padding sees no key at all
     scores = scores.masked_fill(~mask, lowest) if mask.dtype == torch.bool else scores + mask
     return (scores.float().softmax(-1).to(value.dtype) @ value).transpose(1, 2)
 
@@ -80,26 +80,24 @@ def _with_memory(
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None,
-    further: Source,
+    extra: Source,
     scaling: float | None,
 ) -> torch.Tensor:
-    """One softmax over a memory and the layer's own keys, neither of which is copied: a memory may be large."""
+    """One softmax over a memory and the layer's own keys, without copying either: a memory may be large."""
     batch, heads, length, size = query.shape
     groups = key.shape[1]
     folded = query.reshape(batch, groups, heads // groups * length, size)
     own = _seen(query, key, mask).repeat(1, 1, heads // groups, 1)
     if scaling is not None:
         folded = folded * (scaling * size**0.5)
-    found = attend_to_both(folded, further, key, value, own)
+    found = attend_to_both(folded, extra, key, value, own)
     return found.reshape(batch, heads, length, size).transpose(1, 2)
 
 
-def _mask_with_memory(
-    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, further: Source
-) -> torch.Tensor:
-    """What the queries see of a memory and, behind it, of the layer's own keys."""
+def _mask_with_memory(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, extra: Source) -> torch.Tensor:
+    """What the queries see of a memory and, after it, of the layer's own keys."""
     own = _seen(query, key, mask)
-    there = own.new_ones(len(own), further.keys.shape[2]) if further.mask is None else further.mask
+    there = own.new_ones(len(own), extra.keys.shape[2]) if extra.mask is None else extra.mask
     return torch.cat([there[:, None, None, :].expand(-1, -1, own.shape[2], -1), own], -1)
 
 

@@ -1,16 +1,16 @@
-"""AWESOME: BART whose last layers read and write memories, and whose encoder may look at salient content.
+"""AWESOME: BART whose last layers read and write memories, and whose encoder can attend to salient content.
 
-`AwesomeBart` is the library's `BartForConditionalGeneration` with the same names and weights, and more where the
-configuration asks for it. Memory goes in (`memory=`) and comes out (`.memory`): the model remembers nothing itself.
-Knows nothing of documents, texts or training; `recurrence` leads it from segment to segment.
+`AwesomeBart` is the library's `BartForConditionalGeneration` with the same names and weights, plus those that the
+configuration asks for. Memory goes in (`memory=`) and comes out (`.memory`): the model itself keeps no state.
+Knows nothing about documents, texts or training; `recurrence` takes it from segment to segment.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import reduce
 from typing import Any, Self
 
@@ -43,19 +43,23 @@ from transformers.models.bart.modeling_bart import (
     shift_tokens_right,
 )
 
+from awesum import memory as memories
+from awesum.compat import ModelHooks
 from awesum.errors import AwesumError
 from awesum.loading import choose_device, config_of, loading
-from awesum.memory import AttentiveMemory, CompressiveMemory, MemoryState, Recollection, Source
+from awesum.memory import HasStartingValues, Memory, MemoryState, Recollection, Source
 from awesum.memory.attention import all_joined, attend_to_both, merged, split
-from awesum.memory.compressive import Compression
+from awesum.models.memory_settings import NO_MEMORY, check_choices, check_memory, memory_choices, memory_layers
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "memory": ("none", "attentive", "compressive"),
     "salient": ("none", "text", "key-value"),
     "memory_direction": ("forward", "both"),
 }
 _NEW_WEIGHT = re.compile(r"\.(memory|ahead|salient_projection)\.")
-_CARRY_WEIGHTS = ("memory", "memory_layers", "memory_size", "compression_ratio", "memory_direction")
+_FIXED_BY_TRAINING = (
+    "memory", "memory_layers", "memory_size", "compression_ratio", "memory_direction", "salient",
+)  # fmt: skip
+_OF_THE_HUB = ("cache_dir", "force_download", "proxies", "revision", "subfolder", "token")
 
 
 @strict
@@ -64,84 +68,73 @@ class AwesomeConfig(BartConfig):
 
     model_type = "awesome-bart"
 
+    system: str = "awesome"
+    """The system that was trained: `awesome`, or `se3` for one without memory."""
     memory: str = "attentive"
-    """`none` (Se3), `attentive` or `compressive`."""
+    """`none` (Se3), or a kind of memory: `attentive`, `compressive`."""
     memory_layers: int | str | list[int] | tuple[int, ...] = 3
     """How many of the last layers of encoder and decoder have a memory; `all`; or their numbers."""
     memory_size: int = 1024
     """Slots of a memory."""
     compression_ratio: int = 5
-    """How many hidden states a compressive memory makes one of."""
+    """Hidden states that a compressive memory compresses into one."""
     memory_direction: str = "forward"
-    """`both`: the encoder also has a memory that runs from the last segment to the first."""
+    """`both`: the encoder has a second memory, which runs from the last segment to the first."""
     salient: str = "none"
-    """How the salient sentences of other segments come in: `none`, as `text`, or as `key-value` vectors."""
+    """How a segment sees the salient sentences of other segments: `none`, as `text`, or as `key-value` vectors."""
     salient_size: int = 1024
-    """Tokens of salient content that come in as key-value vectors."""
+    """Tokens of salient content, as key-value vectors."""
 
     def __post_init__(self, **kwargs: Any) -> None:
         super().__post_init__(**kwargs)
         self.check()
 
     def check(self) -> None:
-        """Raise what is wrong with the values, in one line."""
-        check_choices(self, CHOICES)
+        """Refuse invalid values, in one line."""
+        check_choices(self, {"memory": memory_choices(), **CHOICES})
         for name in ("memory_size", "compression_ratio", "salient_size"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise AwesumError(f"{name} must be a whole number, 1 or more, not {value!r}")
-        if self.memory == "compressive" and self.memory_size % 2:
-            raise AwesumError(f"a compressive memory has two halves: memory_size={self.memory_size} is odd")
-        if self.memory != "none":
-            for layers in (self.encoder_layers, self.decoder_layers):
-                memory_layers(self.memory_layers, int(layers or 0))
+        check_memory(self.memory, self.memory_size, self.compression_ratio)
+        for layers in (self.encoder_layers, self.decoder_layers):
+            self.layers_with_memory(int(layers or 0))
 
+    def layers_with_memory(self, layers: int) -> tuple[int, ...]:
+        """The numbers of those of an encoder's or a decoder's `layers` that have a memory."""
+        return memory_layers(self.memory_layers, layers) if self.memory != NO_MEMORY else ()
 
-def check_choices(config: object, choices: Mapping[str, Sequence[str]], model: str = "") -> None:
-    """Raise what is none of its choices, with the nearest."""
-    for name, known in choices.items():
-        value = getattr(config, name)
-        if value not in known:
-            near = get_close_matches(str(value), known, 1, 0.4)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise AwesumError(f"{name}={value!r} is not one of {', '.join(known)}{model}{hint}")
-
-
-def memory_layers(wanted: int | str | Sequence[int], layers: int) -> tuple[int, ...]:
-    """The layers that have a memory, out of so many: the last few, all of them, or those with the given numbers."""
-    if wanted == "all":
-        return tuple(range(layers))
-    if isinstance(wanted, str):
-        raise AwesumError(f"memory_layers={wanted!r}: give a number of last layers, 'all', or a list of layers")
-    if isinstance(wanted, int):
-        if not 0 < wanted <= layers:
-            raise AwesumError(f"memory_layers={wanted}: there are {layers} layers (for none of them, memory='none')")
-        return tuple(range(layers - wanted, layers))
-    chosen = tuple(sorted({layer + layers if layer < 0 else layer for layer in wanted}))
-    if not chosen or chosen[0] < 0 or chosen[-1] >= layers:
-        raise AwesumError(f"memory_layers={list(wanted)}: there are {layers} layers, 0 to {layers - 1}")
-    return chosen
+    def make_memory(self, heads: int) -> Memory:
+        """A new memory for a layer with `heads` attention heads."""
+        return memories.make(
+            self.memory,
+            size=self.d_model,
+            heads=heads,
+            slots=self.memory_size,
+            ratio=self.compression_ratio,
+            dropout=self.attention_dropout,
+        )
 
 
 States = Mapping[int, MemoryState]
-"""A layer's number and the state of its memory."""
+"""The number of a layer -> the state of its memory."""
 
 
 @dataclass(frozen=True)
 class Memories:
-    """Everything that flows from one segment to the next."""
+    """All state that flows from one segment to the next."""
 
     encoder: States = field(default_factory=dict)
     decoder: States = field(default_factory=dict)
     ahead: States = field(default_factory=dict)
-    """The encoder's second memory, which comes from the segments behind the current one."""
+    """The encoder's second memory, of the segments after the current one."""
 
     def select(self, rows: torch.Tensor) -> Self:
-        """Those of some documents of the batch."""
+        """The memories of some documents of the batch."""
         return self._map(lambda state: state.select(rows))
 
     def to(self, device: torch.device | str) -> Self:
-        """The same on another device."""
+        """The memories on another device."""
         return self._map(lambda state: state.to(device))
 
     def _map(self, change: Callable[[MemoryState], MemoryState]) -> Self:
@@ -156,7 +149,7 @@ class Memories:
 
 @dataclass(frozen=True)
 class Salient:
-    """Encoder outputs of the salient tokens of other segments, for the encoder's keys and values."""
+    """Encoder outputs at the salient tokens of other segments: extra keys and values for the encoder."""
 
     vectors: torch.Tensor
     """(B, S, d)."""
@@ -166,7 +159,7 @@ class Salient:
 
 @dataclass
 class Pass:
-    """What the layers of one stack are given and what they leave behind while one segment goes through them."""
+    """What the layers of an encoder or a decoder read and write during one segment."""
 
     memory: Mapping[int, Recollection] = field(default_factory=dict)
     ahead: Mapping[int, Recollection] = field(default_factory=dict)
@@ -190,10 +183,10 @@ class AwesomeOutput(Seq2SeqLMOutput):
 
 
 class AwesomeAttention(BartAttention):
-    """BART's attention, with further keys and values that every query may look at."""
+    """BART's attention, with extra keys and values that every query sees."""
 
     def source(self, states: torch.Tensor, mask: torch.Tensor | None) -> Source:
-        """The keys and values that this attention makes of `states`."""
+        """The keys and values of `states`."""
         return Source(split(self.k_proj(states), self.num_heads), split(self.v_proj(states), self.num_heads), mask)
 
     def forward(
@@ -205,7 +198,7 @@ class AwesomeAttention(BartAttention):
         extra: Source | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """As the library's; with `extra`, self-attention to the segment and to `extra` in one softmax."""
+        """The library's; with `extra`, self-attention to the segment and to `extra` in one softmax."""
         if extra is None:
             return super().forward(hidden_states, key_value_states, past_key_values, attention_mask, **kwargs)
         queries = split(self.q_proj(hidden_states), self.num_heads)
@@ -229,7 +222,7 @@ class AwesomeAttention(BartAttention):
         return self.out_proj(merged(found)), None
 
     def _visible(self, mask: torch.Tensor | None, queries: int, keys: int, device: torch.device) -> torch.Tensor | None:
-        """What of the segment a query may see, as truth values; the library leaves a mask out where it can."""
+        """What of the segment each query sees, as a boolean mask; the library omits the mask where it can."""
         if mask is not None:
             return mask if mask.dtype == torch.bool else mask == 0
         if self.is_causal and queries > 1:
@@ -255,22 +248,20 @@ def _joint_mask(
 
 
 class SalientProjection(nn.Linear):
-    """What salient vectors pass before they become keys and values. It begins as the identity."""
+    """Projects salient vectors before they become keys and values. Starts as the identity."""
+
+    def starting_values(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """The identity."""
+        return [(self.weight, torch.eye(*self.weight.shape))]
 
 
-def _new_memory(config: AwesomeConfig, heads: int) -> AttentiveMemory | CompressiveMemory:
-    if config.memory == "attentive":
-        return AttentiveMemory(config.d_model, heads, config.memory_size, config.attention_dropout)
-    return CompressiveMemory(config.d_model, config.memory_size, config.compression_ratio)
-
-
-class _Remembering:
+class _MemoryLayer:
     """What encoder and decoder layers have in common: their memories, and BART's feed-forward sublayer."""
 
     layer_idx: int
-    memory: AttentiveMemory | CompressiveMemory  # where there is one, as the next two
-    ahead: AttentiveMemory | CompressiveMemory
-    salient_projection: SalientProjection
+    memory: Memory | None
+    ahead: Memory | None
+    salient_projection: SalientProjection | None
     # The library's:
     self_attn: AwesomeAttention
     self_attn_layer_norm: nn.LayerNorm
@@ -282,57 +273,48 @@ class _Remembering:
     activation_dropout: float
     training: bool
 
-    def recall(self, memory: AttentiveMemory | CompressiveMemory, state: MemoryState) -> Recollection:
+    def recall(self, memory: Memory, state: MemoryState) -> Recollection:
         """What the layer reads during the next segment."""
-        if isinstance(memory, CompressiveMemory):
-            return memory.recall(state, self.self_attn)
-        return memory.recall(state)
+        return memory.recall(state, self.self_attn)
 
-    def _recollections(self, given: Pass) -> list[tuple[AttentiveMemory | CompressiveMemory, Recollection]]:
-        named = ((getattr(self, "memory", None), given.memory), (getattr(self, "ahead", None), given.ahead))
+    def _recollections(self, given: Pass) -> list[tuple[Memory, Recollection]]:
+        named = ((self.memory, given.memory), (self.ahead, given.ahead))
         return [(memory, of[self.layer_idx]) for memory, of in named if memory is not None and self.layer_idx in of]
 
     def _extra(self, given: Pass) -> Source | None:
-        """Salient vectors and compressive memory: further keys and values of the self-attention."""
+        """Extra keys and values for the self-attention: salient vectors, and those of the memories."""
         sources = []
-        if given.salient is not None and getattr(self, "salient_projection", None) is not None:
+        if given.salient is not None and self.salient_projection is not None:
             sources.append(self.self_attn.source(self.salient_projection(given.salient.vectors), given.salient.mask))
-        sources += [
-            memory.read(recollection)
-            for memory, recollection in self._recollections(given)
-            if isinstance(memory, CompressiveMemory)
-        ]
-        return all_joined(sources)
+        found = (memory.extra(recollection) for memory, recollection in self._recollections(given))
+        return all_joined([*sources, *(source for source in found if source is not None)])
 
     def _self_attention(self, hidden: torch.Tensor, mask: torch.Tensor | None, given: Pass, **kwargs: Any) -> Any:
-        """BART's self-attention sublayer, with what is written to memory noted and what is read added."""
+        """BART's self-attention sublayer; records what to write to memory and adds what is read from it."""
         found, _ = self.self_attn(hidden, attention_mask=mask, extra=self._extra(given), **kwargs)
-        output = self.self_attn_layer_norm(hidden + self._dropped(found))
-        if (memory := getattr(self, "memory", None)) is not None:
-            written = hidden if isinstance(memory, CompressiveMemory) else output
-            given.written[self.layer_idx] = written.detach()  # checkpointing's graph holds `given`: not the reverse
-        read = [
-            memory.read(output, recollection)
-            for memory, recollection in self._recollections(given)
-            if isinstance(memory, AttentiveMemory)
-        ]
-        return output + self._dropped(reduce(torch.add, read)) if read else output
+        output = self.self_attn_layer_norm(hidden + self._dropout(found))
+        if self.memory is not None:
+            # Detached: the graph of gradient checkpointing holds `given`, so `given` must not hold the graph.
+            given.written[self.layer_idx] = self.memory.to_write(hidden, output).detach()
+        reads = (memory.read(output, recollection) for memory, recollection in self._recollections(given))
+        read = [each for each in reads if each is not None]
+        return output + self._dropout(reduce(torch.add, read)) if read else output
 
     def _feed_forward(self, hidden: torch.Tensor) -> torch.Tensor:
         inner = self.activation_fn(self.fc1(hidden))
         inner = nn.functional.dropout(inner, p=self.activation_dropout, training=self.training)
-        hidden = self.final_layer_norm(hidden + self._dropped(self.fc2(inner)))
+        hidden = self.final_layer_norm(hidden + self._dropout(self.fc2(inner)))
         if hidden.dtype == torch.float16:
             limit = torch.finfo(torch.float16).max - 1000
             hidden = hidden.clamp(-limit, limit)
         return hidden
 
-    def _dropped(self, states: torch.Tensor) -> torch.Tensor:
+    def _dropout(self, states: torch.Tensor) -> torch.Tensor:
         return nn.functional.dropout(states, p=self.dropout, training=self.training)
 
 
-class AwesomeEncoderLayer(_Remembering, BartEncoderLayer):
-    """An encoder layer; with a memory, or two, or salient vectors, if the configuration says so."""
+class AwesomeEncoderLayer(_MemoryLayer, BartEncoderLayer):
+    """BART's encoder layer with up to two memories and salient vectors, as configured."""
 
     def __init__(self, config: AwesomeConfig, layer_idx: int) -> None:
         super().__init__(config, layer_idx)
@@ -341,10 +323,10 @@ class AwesomeEncoderLayer(_Remembering, BartEncoderLayer):
         self.self_attn = AwesomeAttention(
             config.d_model, heads, config.attention_dropout, config=config, layer_idx=layer_idx
         )
-        if config.memory != "none" and layer_idx in memory_layers(config.memory_layers, config.encoder_layers):
-            self.memory = _new_memory(config, heads)
-            if config.memory_direction == "both":
-                self.ahead = _new_memory(config, heads)
+        has_memory = layer_idx in config.layers_with_memory(config.encoder_layers)
+        self.memory = config.make_memory(heads) if has_memory else None
+        self.ahead = config.make_memory(heads) if has_memory and config.memory_direction == "both" else None
+        self.salient_projection = None
         if config.salient == "key-value":
             self.salient_projection = SalientProjection(config.d_model, config.d_model, bias=False)
 
@@ -353,8 +335,8 @@ class AwesomeEncoderLayer(_Remembering, BartEncoderLayer):
         return self._feed_forward(self._self_attention(hidden_states, attention_mask, given))
 
 
-class AwesomeDecoderLayer(_Remembering, BartDecoderLayer):
-    """A decoder layer; with a memory, if the configuration says so."""
+class AwesomeDecoderLayer(_MemoryLayer, BartDecoderLayer):
+    """BART's decoder layer with a memory, as configured."""
 
     def __init__(self, config: AwesomeConfig, layer_idx: int) -> None:
         super().__init__(config, layer_idx)
@@ -369,8 +351,9 @@ class AwesomeDecoderLayer(_Remembering, BartDecoderLayer):
             config=config,
             layer_idx=layer_idx,
         )
-        if config.memory != "none" and layer_idx in memory_layers(config.memory_layers, config.decoder_layers):
-            self.memory = _new_memory(config, heads)
+        has_memory = layer_idx in config.layers_with_memory(config.decoder_layers)
+        self.memory = config.make_memory(heads) if has_memory else None
+        self.ahead = self.salient_projection = None
 
     def forward(
         self,
@@ -383,7 +366,7 @@ class AwesomeDecoderLayer(_Remembering, BartDecoderLayer):
         given: Pass | None = None,
         **kwargs: Any,
     ) -> torch.Tensor:
-        """As the library's, with `given` on top."""
+        """The library's, with `given` for the memories."""
         hidden = self._self_attention(
             hidden_states, attention_mask, given or Pass(), past_key_values=past_key_values, **kwargs
         )
@@ -395,38 +378,33 @@ class AwesomeDecoderLayer(_Remembering, BartDecoderLayer):
                 past_key_values=past_key_values,
                 **kwargs,
             )
-            hidden = self.encoder_attn_layer_norm(hidden + self._dropped(found))
+            hidden = self.encoder_attn_layer_norm(hidden + self._dropout(found))
         return self._feed_forward(hidden)
 
 
-class AwesomePreTrainedModel(BartPreTrainedModel):
-    """How new weights begin: memories as `AttentiveMemory.reset` says, the salient projection as nothing done."""
+class AwesomePreTrainedModel(ModelHooks, BartPreTrainedModel):
+    """How new weights start: at the starting values of the modules that have them."""
 
     config_class = AwesomeConfig
-    _supports_flash_attn = False
-    _supports_flex_attn = False
-    _no_split_modules = ("AwesomeEncoderLayer", "AwesomeDecoderLayer")
+    undivided = ("AwesomeEncoderLayer", "AwesomeDecoderLayer")
 
     @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        if isinstance(module, AttentiveMemory):
-            init.copy_(module.initial, module.distinct_slots())
-            init.zeros_(module.reading.out_proj.weight)
-        elif isinstance(module, Compression):  # not what holds it: the library asks for no module without weights
-            init.copy_(module.weight, module.mean())
-        elif isinstance(module, SalientProjection):
-            init.eye_(module.weight)
+    def start_weights(self, module: nn.Module) -> None:
+        """Of memories and salient projections."""
+        if isinstance(module, HasStartingValues):
+            for tensor, value in module.starting_values():
+                init.copy_(tensor, value)
 
 
 class AwesomeEncoder(AwesomePreTrainedModel, BartEncoder):
-    """BART's encoder in two parts: the trunk, which no memory reaches, and the layers from the first memory on."""
+    """BART's encoder in two parts: the trunk, which reads no memory, and the layers from the first memory on."""
 
     def __init__(self, config: AwesomeConfig) -> None:
         super().__init__(config)
         layers = [AwesomeEncoderLayer(config, index) for index in range(config.encoder_layers)]
-        self.layers: Any = nn.ModuleList(layers)  # torch's lists do not say of what
-        self.remembering = memory_layers(config.memory_layers, config.encoder_layers) if config.memory != "none" else ()
+        self.layers: Any = nn.ModuleList(layers)  # typed: torch's lists have no item type
+        self.remembering = config.layers_with_memory(config.encoder_layers)
+        """The numbers of the layers with a memory."""
         self.first = min(self.remembering, default=config.encoder_layers)
         """The first layer with a memory."""
         self.post_init()
@@ -455,10 +433,10 @@ class AwesomeEncoder(AwesomePreTrainedModel, BartEncoder):
         trunk: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> AwesomeEncoderOutput:
-        """One segment of each document. `trunk` is what `trunk()` gave for it, if it has been asked already."""
+        """One segment of each document. `trunk` is the result of `trunk()` for it, if that was computed before."""
         if trunk is None:
             if input_ids is None:
-                raise ValueError("give the tokens of the segment, or the trunk that was made of them")
+                raise ValueError("give the tokens of the segment (input_ids), or their trunk")
             trunk = self.trunk(input_ids, attention_mask, salient)
         hidden = trunk
         if attention_mask is None:
@@ -469,18 +447,18 @@ class AwesomeEncoder(AwesomePreTrainedModel, BartEncoder):
         for layer in self.layers[self.first :]:
             hidden = layer(hidden, mask, given)
         return AwesomeEncoderOutput(
-            last_hidden_state=hidden, memory=_after(given.memory, before, given.written, attention_mask.bool())
+            last_hidden_state=hidden, memory=_states_after(given.memory, before, given.written, attention_mask.bool())
         )
 
     def start(self, documents: int, ahead: bool = False) -> dict[int, MemoryState]:
-        """The states before the first segment (or, of the other direction, behind the last)."""
+        """The states before the first segment; with `ahead`, those after the last."""
         return {
             index: (self.layers[index].ahead if ahead else self.layers[index].memory).start(documents)
             for index in self.remembering
         }
 
     def recollect(self, states: States, ahead: bool = False) -> dict[int, Recollection]:
-        """What the layers will read of these states."""
+        """What the layers read during the next segment."""
         return {
             index: self.layers[index].recall(
                 self.layers[index].ahead if ahead else self.layers[index].memory, states[index]
@@ -492,19 +470,19 @@ class AwesomeEncoder(AwesomePreTrainedModel, BartEncoder):
     def look_ahead(
         self, trunk: torch.Tensor, attention_mask: torch.Tensor, ahead: States, salient: Salient | None = None
     ) -> dict[int, MemoryState]:
-        """One step of the other direction: the memory of the later segments, with this segment left to be written."""
+        """One step from the last segment to the first: the states of the second memory, with this segment pending."""
         given = Pass(ahead=self.recollect(ahead, ahead=True), salient=salient)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=trunk, attention_mask=attention_mask)
         hidden = trunk
         for layer in self.layers[self.first :]:
             hidden = layer(hidden, mask, given)
-        return _after(given.ahead, ahead, given.written, attention_mask.bool())
+        return _states_after(given.ahead, ahead, given.written, attention_mask.bool())
 
 
-def _after(
+def _states_after(
     recollections: Mapping[int, Recollection], before: States, written: dict[int, torch.Tensor], mask: torch.Tensor
 ) -> dict[int, MemoryState]:
-    """The states after a segment. A layer that was dropped has written nothing and keeps its state."""
+    """The states after a segment. A layer that layerdrop skipped has written nothing and keeps its state."""
     return {
         index: recollection.then(written[index], mask) if index in written else before[index].detach()
         for index, recollection in recollections.items()
@@ -512,13 +490,14 @@ def _after(
 
 
 class AwesomeDecoder(AwesomePreTrainedModel, BartDecoder):
-    """BART's decoder, whose loop hands `given` down to the layers; to learn, it can be run in two parts."""
+    """BART's decoder, whose loop passes `given` on to the layers. In training it can run in two parts."""
 
     def __init__(self, config: AwesomeConfig) -> None:
         super().__init__(config)
         layers = [AwesomeDecoderLayer(config, index) for index in range(config.decoder_layers)]
-        self.layers: Any = nn.ModuleList(layers)  # torch's lists do not say of what
-        self.remembering = memory_layers(config.memory_layers, config.decoder_layers) if config.memory != "none" else ()
+        self.layers: Any = nn.ModuleList(layers)  # typed: torch's lists have no item type
+        self.remembering = config.layers_with_memory(config.decoder_layers)
+        """The numbers of the layers with a memory."""
         self.first = min(self.remembering, default=config.decoder_layers)
         """The first layer with a memory."""
         self.post_init()
@@ -526,22 +505,22 @@ class AwesomeDecoder(AwesomePreTrainedModel, BartDecoder):
     def trunk(self, input_ids: torch.Tensor, encoded: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """The hidden states below the first memory, for any number of segments at once: (B, N, d).
 
-        `encoded` is what the encoder made of the segments, `attention_mask` which of it is no padding. The tokens are
-        known, all of them, as they are while one learns; padding behind them is seen by none of them.
+        `encoded` is the encoder's output for the segments, `attention_mask` says which of it is not padding. For
+        training, where all tokens are known; padding comes after them, so that none of them sees it.
         """
         positions = torch.arange(input_ids.shape[1], device=input_ids.device)
         embedded = self.embed_tokens(input_ids)
         hidden = self.layernorm_embedding(embedded + self.embed_positions(input_ids, position_ids=positions))
         hidden = nn.functional.dropout(hidden, p=self.dropout, training=self.training)
-        return self._through(self.layers[: self.first], hidden, encoded, attention_mask, Pass())
+        return self._run_layers(self.layers[: self.first], hidden, encoded, attention_mask, Pass())
 
-    def top(
+    def run_top_layers(
         self, trunk: torch.Tensor, encoded: torch.Tensor, attention_mask: torch.Tensor | None, given: Pass
     ) -> torch.Tensor:
-        """The hidden states of one segment of each document, from what `trunk` gave for it."""
-        return self._through(self.layers[self.first :], trunk, encoded, attention_mask, given)
+        """The hidden states of one segment of each document, from its trunk."""
+        return self._run_layers(self.layers[self.first :], trunk, encoded, attention_mask, given)
 
-    def _through(
+    def _run_layers(
         self, layers: Any, hidden: torch.Tensor, encoded: torch.Tensor, mask: torch.Tensor | None, given: Pass
     ) -> torch.Tensor:
         order = create_causal_mask(self.config, inputs_embeds=hidden, attention_mask=None, past_key_values=None)
@@ -558,7 +537,7 @@ class AwesomeDecoder(AwesomePreTrainedModel, BartDecoder):
         return {index: self.layers[index].memory.start(documents) for index in self.remembering}
 
     def recollect(self, states: States) -> dict[int, Recollection]:
-        """What the layers will read of these states."""
+        """What the layers read during the next segment."""
         return {index: self.layers[index].recall(self.layers[index].memory, state) for index, state in states.items()}
 
 
@@ -573,7 +552,7 @@ class AwesomeModel(AwesomePreTrainedModel, BartModel):
 
 
 def _check_same(name: object, saved: AwesomeConfig, wanted: AwesomeConfig) -> None:
-    for option in (*_CARRY_WEIGHTS, "salient"):
+    for option in _FIXED_BY_TRAINING:
         before, after = (
             list(value) if isinstance(value, tuple) else value
             for value in (getattr(saved, option), getattr(wanted, option))
@@ -585,10 +564,10 @@ def _check_same(name: object, saved: AwesomeConfig, wanted: AwesomeConfig) -> No
             )
 
 
-def _check_complete(name: object, report: Mapping[str, Any], is_ours: bool) -> None:
-    """Nothing may be fresh that should be trained; only a plain BART has no weights yet for what we add."""
+def _check_complete(name: object, report: Mapping[str, Any], is_ours: bool, any_size: bool) -> None:
+    """Refuse weights that would be left untrained; only a plain BART may lack those that we add."""
     wrong = {
-        "of another size": {key for key, *_ in report["mismatched_keys"]},
+        "of another size": set() if any_size else {key for key, *_ in report["mismatched_keys"]},
         "missing": {key for key in report["missing_keys"] if is_ours or not _NEW_WEIGHT.search(key)},
         "unknown": set(report["unexpected_keys"]) if is_ours else set(),
     }
@@ -611,19 +590,42 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
         self.post_init()
 
     @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Self:
-        """Load a checkpoint of ours, or equip a plain BART: `from_pretrained("facebook/bart-large", memory=...)`."""
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: Any,
+        *args: Any,
+        config: Any = None,
+        local_files_only: bool = False,
+        use_safetensors: bool | None = None,
+        trust_remote_code: bool | None = None,
+        ignore_mismatched_sizes: bool = False,
+        output_loading_info: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Load our checkpoint, or add memory to a plain BART: `from_pretrained("facebook/bart-large", memory=...)`.
+
+        Takes what every model of the library takes, except weights that are not safetensors and code from a model's
+        folder. With `output_loading_info=True` it returns the model and the library's report, as the library does.
+        """
+        name = pretrained_model_name_or_path
+        if use_safetensors is False:
+            raise AwesumError("only safetensors weights are loaded: leave out use_safetensors=False")
+        if trust_remote_code:
+            raise AwesumError("code from a model's folder is never run: leave out trust_remote_code=True")
         with loading(str(name), kind="a folder with config.json and safetensors weights") as (source, options):
-            saved = config_of(source, options)
+            options["local_files_only"] |= local_files_only
+            saved = config_of(source, {**options, **{key: kwargs[key] for key in _OF_THE_HUB if key in kwargs}})
             is_ours = saved.get("model_type") == AwesomeConfig.model_type
             if not is_ours and saved.get("model_type") != BartConfig.model_type:
                 raise AwesumError(
                     f"{name} is a {saved.get('model_type')!r} model: give a BART model, or a folder that awesum trained"
                 )
-            config = kwargs.pop("config", None)
             if config is None:
-                ours = {key: kwargs.pop(key) for key in list(kwargs) if key in AwesomeConfig.__dataclass_fields__}
+                known = AwesomeConfig.__dataclass_fields__.keys() - {"dtype"}  # the library takes care of that
+                ours = {key: kwargs.pop(key) for key in list(kwargs) if key in known}
                 config = AwesomeConfig(**{**saved, "model_type": AwesomeConfig.model_type, **ours})
+            elif isinstance(config, (str, os.PathLike)):
+                config = AwesomeConfig.from_pretrained(config)
             if is_ours:
                 _check_same(name, AwesomeConfig(**saved), config)
             model, report = super().from_pretrained(
@@ -631,13 +633,14 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
                 *args,
                 config=config,
                 use_safetensors=True,
-                ignore_mismatched_sizes=True,  # they are ours to report
+                ignore_mismatched_sizes=True,  # reported by `_check_complete`
                 output_loading_info=True,
                 **options,
                 **kwargs,
             )
-            _check_complete(name, report, is_ours)
-            return model
+            _check_complete(name, report, is_ours, ignore_mismatched_sizes)
+            result: Any = (model, report) if output_loading_info else model
+            return result
 
     def start(self, documents: int) -> Memories:
         """The memories before the first segment."""
@@ -662,9 +665,9 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
     ) -> AwesomeOutput:
         """One segment of each document: the memories before it in, its logits and the memories after it out.
 
-        `decoder_memory`, what the decoder reads, is given while text is generated: it is made once a segment.
-        `decoder_trunk` is what the decoder's `trunk` gave for it, if it has been asked already. `use_loss=False` leaves
-        the loss to the caller, who may want to weigh it.
+        `decoder_memory` is what the decoder reads, computed once a segment; given during generation. `decoder_trunk` is
+        the result of the decoder's `trunk`, if that was computed before. `use_loss=False` leaves the loss to the
+        caller, who may want to weight it.
         """
         if labels is not None:
             use_cache = False
@@ -690,7 +693,7 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
             decoder_memory = self.model.decoder.recollect(before)
         given = Pass(decoder_memory)
         if decoder_trunk is not None:
-            top = self.model.decoder.top(decoder_trunk, encoder_outputs[0], attention_mask, given)
+            top = self.model.decoder.run_top_layers(decoder_trunk, encoder_outputs[0], attention_mask, given)
             outputs = BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=top)
         else:
             outputs = self.model.decoder(
@@ -714,7 +717,7 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
             else:
                 mask = torch.ones_like(decoder_input_ids, dtype=torch.bool) if labels is None else labels.ne(-100)
             after = Memories(
-                getattr(encoder_outputs, "memory", None) or {}, _after(given.memory, before, given.written, mask)
+                getattr(encoder_outputs, "memory", None) or {}, _states_after(given.memory, before, given.written, mask)
             )
         return AwesomeOutput(
             loss=loss,
@@ -729,15 +732,15 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
 
 
 def load_config(name: str) -> AwesomeConfig:
-    """What `load_recurrent` would load, without the weights: a plain BART is one without memory."""
+    """The configuration of what `load_recurrent` loads; a plain BART has no memory."""
     with loading(name) as (source, options):
         saved = config_of(source, options)
-        bare = {} if saved.get("model_type") == AwesomeConfig.model_type else {"memory": "none"}
+        bare = {} if saved.get("model_type") == AwesomeConfig.model_type else {"memory": NO_MEMORY}
         return AwesomeConfig(**{**saved, "model_type": AwesomeConfig.model_type, **bare})
 
 
 def load_recurrent(name: str) -> AwesomeBart:
-    """A model to write with: one that awesum trained as it is, a plain BART without memory, on what is there."""
+    """A model for generation, on the fastest device: one that awesum trained, or a plain BART without memory."""
     device, dtype, _ = choose_device()
     return AwesomeBart.from_pretrained(name, config=load_config(name), dtype=dtype).to(device).eval()
 

@@ -1,4 +1,4 @@
-"""Which keys a query sees, for the library's models to take as they are."""
+"""Attention masks: which keys each query sees, in the form that the library's models take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def layer_kinds(config: PretrainedConfig) -> set[str]:
-    """The kinds of layers a model has, which the library only infers where the config does not say."""
+    """The kinds of attention layers a model has; inferred, as the library does, where the config does not list them."""
     kinds = getattr(config, "layer_types", None)
     if kinds is not None:
         return set(kinds)
@@ -25,7 +25,7 @@ def visible(
     """Which keys each query sees: those up to its own position, and in layers with a window those within it.
 
     `queries` and `keys` are positions, (B, Q) and (B, K) or (K,); `there` says which keys are tokens, (B, K). A model
-    with both kinds of layers takes a mask for each; where all are of one kind, it takes just that.
+    with both kinds of layers takes a mask for each kind; with one kind it takes that mask alone.
     """
     config = config.get_text_config()
     kinds = layer_kinds(config)

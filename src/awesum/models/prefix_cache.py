@@ -1,7 +1,7 @@
-"""What the pretrained layers make of segments, kept on disk: read once, for every adapter and every question.
+"""A prefix cache on disk: the keys and values of segments, read once for every adapter and every request.
 
-A prompt begins with its segment and passes through the pretrained layers as they are, so that this is the same whatever
-the adapter is and whatever is asked. It is kept in the model's own number format: nothing that is written changes.
+A prompt begins with its segment and passes through the pretrained layers unchanged, so its keys and values depend on
+neither the adapter nor the request. They are stored in the model's own number format, so that no answer changes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from awesum.models.adapter import AwesomeCausal
 
 
-class KeptSegments:
-    """Keys, values, and what may be written to memory, of segments; 46 KB a token for SmolLM2, and 2 KB a memory."""
+class PrefixCache:
+    """Keys, values and the hidden states for memories, by segment: 46 KB a token for SmolLM2, and 2 KB a memory."""
 
     def __init__(self, model: AwesomeCausal, folder: Path) -> None:
         self.model = model
@@ -33,14 +33,14 @@ class KeptSegments:
         attention = model.base.get_decoder().layers[0].self_attn
         self.heads = (text.num_key_value_heads, attention.head_dim)
         self.size: int = text.hidden_size
-        form = torch.float32 if model.base.dtype == torch.bfloat16 else model.base.dtype  # which NumPy does not know
+        form = torch.float32 if model.base.dtype == torch.bfloat16 else model.base.dtype  # NumPy has no bfloat16
         name = str(form).removeprefix("torch.")
         self.arrays = Arrays(folder / f"{model.fingerprint()[:16]}-{name}", getattr(np, name), "name another folder")
 
     def read(
         self, tokens: Sequence[int], passage: Passage, compute: Callable[[Sequence[int], Passage], DynamicCache]
     ) -> DynamicCache:
-        """What `compute` gives, from disk where it is there; what is not looked at is not fetched."""
+        """The result of `compute`, from disk if it is there; memory-mapped, so that only what is used is read."""
         heads, size = self.heads
         remembering = self.model.roles.remembering
         at = self.arrays.path("keys and values", [*tokens])
@@ -59,7 +59,7 @@ class KeptSegments:
         cache = DynamicCache()
         for keys, values in self._tensor(found):
             layer = DynamicLayer()
-            layer.keys, layer.values, layer.is_initialized = keys[None], values[None], True  # `update` would copy them
+            layer.keys, layer.values, layer.is_initialized = keys[None], values[None], True  # `update` would copy
             cache.layers.append(layer)
         passage.written = {layer: self._tensor(each)[None] for layer, each in zip(remembering, states, strict=True)}
         return cache

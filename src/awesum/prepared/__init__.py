@@ -1,1 +1,1 @@
-"""Prepared datasets: what `awesum data prepare` makes of documents with reference summaries, and how it is read."""
+"""Prepared datasets: written by `awesum data prepare`, read by training."""

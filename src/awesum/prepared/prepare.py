@@ -1,11 +1,11 @@
-"""Preparing: what training needs to know of each document, made once and kept on disk.
+"""Prepare a dataset: compute what training needs from each document, once, and store it.
 
-    OUT/KEY/settings.json           how the documents were prepared; KEY stands for all of it and for nothing else
-    OUT/KEY/train-00000.parquet     a shard, moved into place when it is whole
-    OUT/KEY/train.json              when all shards of the split are there: how many documents, and their figures
+    OUT/KEY/settings.json           how the documents were prepared; KEY is a hash of these settings
+    OUT/KEY/train-00000.parquet     a shard, moved into place when complete
+    OUT/KEY/train.json              written when all shards of the split exist: their number of documents and figures
 
-A shard remembers what its documents were made of, so that one that is there is kept if it is intact and its source has
-not changed. `prepared` reads them back.
+Each shard stores the digests of its examples, so an existing shard is reused if it is intact and its source has not
+changed. `splits.prepared` reads the result.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 VERSION = 1
-"""To be raised when something else is made of the same documents, or is written down otherwise."""
+"""Increase this when the same documents give other results, or when the file format changes."""
 
 
 def prepare(
@@ -68,34 +68,34 @@ def prepare(
     upper: int = UPPER,
     quiet: bool = False,
 ) -> Preparations:
-    """Prepare the splits that were chosen, or all that are there; of each the first `documents`, or all.
+    """Prepare the chosen splits, or all that exist; of each, the first `documents`, or all.
 
-    `tokenizer` measures sentences and segments: the embedded one, a folder, or a name on the hub. `encoder` gives the
-    embeddings: a folder, a name on the hub, or the embedded one if it is not said. What an earlier run has made is not
-    made again. With more than one of `processes` (as many as there are cores if it is not said) a script has to be
-    guarded by `if __name__ == ...`.
+    `tokenizer` measures sentences and segments: a folder or a hub name, by default that of SmolLM2. `encoder` computes
+    the embeddings: a folder or a hub name, by default MiniLM. Shards of an earlier run are reused. With several
+    `processes` (default: one per core), a calling script needs the guard `if __name__ == "__main__"`.
     """
     shards.require()
     for name, number in (("documents", documents), ("processes", processes)):
         if number is not None and number < 1:
             raise AwesumError(f"--{name} {number} is too few: give at least 1, or leave it out")
-    names = tuple(dict.fromkeys(chosen)) or splits(source) or ("train",)  # the last for the error that there is nothing
-    streams = [_stream(source, name) for name in names]  # before any is read: a missing one is refused at once
+    names = tuple(dict.fromkeys(chosen)) or splits(source) or ("train",)  # "train" leads to the error for no dataset
+    streams = [_stream(source, name) for name in names]  # a missing split is refused before any is read
     folder = smollm2_folder() if tokenizer == SMOLLM2 else None
     recipe = Recipe(tokenizer, folder, encoder or minilm_folder(), lower, upper)
-    known = _settings(source, recipe)
-    key = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
+    settings = _settings(source, recipe)
+    key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
     target = Path(out).expanduser() / key
     if not (target / SETTINGS).is_file():
-        known["tokenizer"] = {"name": tokenizer, **known["tokenizer"]}  # in words only: it may name another tomorrow
-        _keep(target / SETTINGS, json.dumps(known, indent=1) + "\n")
-    made = [_Split(stream, target, documents, quiet).run(recipe, processes or cores()) for stream in streams]
-    return Preparations(target, tuple(made))
+        # The name is for people and not part of the key: it may refer to another tokenizer tomorrow.
+        settings["tokenizer"] = {"name": tokenizer, **settings["tokenizer"]}
+        _write_file(target / SETTINGS, json.dumps(settings, indent=1) + "\n")
+    figures = [_Split(stream, target, documents, quiet).run(recipe, processes or cores()) for stream in streams]
+    return Preparations(target, tuple(figures))
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a document is prepared, in a form that other processes can be sent."""
+    """How to prepare a document, in a form that can be sent to other processes."""
 
     tokenizer: str
     tokenizer_folder: Path | None
@@ -103,26 +103,26 @@ class Recipe:
     lower: int = LOWER
     upper: int = UPPER
 
-    def load(self) -> Maker:
-        """Ready to prepare, with models loaded."""
+    def load(self) -> Preparer:
+        """Load the models."""
         encoder = self.encoder if isinstance(self.encoder, SentenceEncoder) else SentenceEncoder.load(self.encoder)
-        return Maker(load_tokenizer(self.tokenizer, self.tokenizer_folder), encoder, self.lower, self.upper)
+        return Preparer(load_tokenizer(self.tokenizer, self.tokenizer_folder), encoder, self.lower, self.upper)
 
 
-class Maker:
-    """Prepares one document after the other."""
+class Preparer:
+    """Prepares documents one at a time."""
 
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, encoder: SentenceEncoder, lower: int = LOWER, upper: int = UPPER
     ) -> None:
         self.tokenizer, self.encoder, self.lower, self.upper = tokenizer, encoder, lower, upper
-        self._last: tuple[str, _Divided] | None = None
+        self._last: tuple[str, _Analysis] | None = None
 
     def __call__(self, example: Example) -> PreparedDocument:
-        """All that is known of an example."""
+        """Prepare one example."""
         text = example.document
-        if self._last is None or self._last[0] != text:  # a meeting comes as often as it has questions
-            self._last = text, self._divide(text)
+        if self._last is None or self._last[0] != text:  # consecutive rows may share a document (queries on a meeting)
+            self._last = text, self._analyze(text)
         sentences, embeddings, segments = self._last[1]
         texts = [text[sentence.start : sentence.end] for sentence in sentences]
         assigned = targets.assign(example.summary, text, segments)
@@ -140,17 +140,17 @@ class Maker:
             embeddings=embeddings.astype(np.float16),
         )
 
-    def _divide(self, text: str) -> _Divided:
+    def _analyze(self, text: str) -> _Analysis:
         sentences = measure(text, sentence_spans(text), self.tokenizer, self.upper)
         embeddings = self.encoder.encode([text[sentence.start : sentence.end] for sentence in sentences])
         return sentences, embeddings, segmentation.segment(sentences, embeddings, self.lower, self.upper)
 
 
-_Divided = tuple[list[Sentence], "NDArray[np.float32]", list[Segment]]
+_Analysis = tuple[list[Sentence], "NDArray[np.float32]", list[Segment]]
 
 
 def coverage(summary: str, assigned: Sequence[str], segments: Sequence[str]) -> float | None:
-    """Of the summary's distinct words (ROUGE's stems), the share that stands in a segment whose target has them."""
+    """The share of the summary's distinct words (ROUGE stems) that occur in a segment whose target contains them."""
     words = set(tokens(summary))
     if not words:
         return None
@@ -163,27 +163,27 @@ def coverage(summary: str, assigned: Sequence[str], segments: Sequence[str]) -> 
 
 @dataclass
 class Figures:
-    """Of a split that was prepared."""
+    """Figures of a prepared split."""
 
     split: str
     documents: int = 0
     shards: int = 0
-    made: int = 0
-    """Shards that were not there already."""
+    written: int = 0
+    """Shards written by this run; the others were reused."""
     sentences: int = 0
     segments: int = 0
     oracle: int = 0
-    """Sentences that the oracle chose."""
+    """Sentences selected by the oracle."""
     covered: float = 0.0
-    """The sum of the coverages of `coverable` documents: those whose summary has a word of ROUGE."""
+    """The sum of `coverage` over the `coverable` documents: those whose summary has ROUGE tokens."""
     coverable: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
-    """Rows that are no examples, by kind."""
+    """Invalid rows, by kind."""
     seconds: float = 0.0
 
     @property
     def coverage(self) -> float | None:
-        """The mean over documents."""
+        """The mean coverage over documents."""
         return self.covered / self.coverable if self.coverable else None
 
     def count(self, documents: Iterable[PreparedDocument]) -> None:
@@ -199,7 +199,7 @@ class Figures:
                 self.coverable += 1
 
     def as_dict(self) -> dict[str, Any]:
-        """What does not depend on the run."""
+        """The figures that are the same for every run."""
         return {
             "documents": self.documents,
             "shards": self.shards,
@@ -215,16 +215,16 @@ class Figures:
         covered = "-" if self.coverage is None else f"{self.coverage:.1%}"
         files = "1 shard" if self.shards == 1 else f"{self.shards:,} shards"
         return (
-            f"{self.split}: {self.documents:,} documents in {files} ({self.made:,} made, "
-            f"{self.shards - self.made:,} were there), {self.sentences:,} sentences ({self.oracle:,} of the oracle), "
-            f"{self.segments:,} segments; coverage {covered} (of the summary's distinct words, those in the segment "
-            f"that has to write them); skipped {skipped}; {self.seconds:.1f} s"
+            f"{self.split}: {self.documents:,} documents in {files} ({self.written:,} written, "
+            f"{self.shards - self.written:,} reused), {self.sentences:,} sentences ({self.oracle:,} in the oracle), "
+            f"{self.segments:,} segments; coverage {covered} (share of the summary's distinct words found in the "
+            f"segment that has to write them); skipped {skipped}; {self.seconds:.1f} s"
         )
 
 
 @dataclass(frozen=True)
 class Preparations:
-    """What was asked for, and where it is now."""
+    """The folder of the prepared documents, and the figures of each split."""
 
     folder: Path
     splits: tuple[Figures, ...]
@@ -234,14 +234,14 @@ class Preparations:
 
 
 class _Split:
-    """One split on its way to disk."""
+    """Prepares one split and writes its shards."""
 
     def __init__(self, stream: Stream, folder: Path, documents: int | None, quiet: bool) -> None:
         from tqdm import tqdm
 
         self.stream, self.folder, self.documents = stream, folder, documents
         self.figures = Figures(stream.split)
-        self.coming: deque[tuple[int, list[str]]] = deque()  # the shards whose documents are under way, with digests
+        self.pending: deque[tuple[int, list[str]]] = deque()  # shards being prepared: their numbers and digests
         self.finished = finished_path(folder, stream.split)
         hidden = quiet or not sys.stderr.isatty()
         self.bar = tqdm(
@@ -254,44 +254,44 @@ class _Split:
         )
 
     def run(self, recipe: Recipe, processes: int) -> Figures:
-        """Make what is missing."""
+        """Prepare the missing shards."""
         started = time.perf_counter()
-        made: list[PreparedDocument] = []
+        shard: list[PreparedDocument] = []
         with self.bar, closing(work(recipe.load, self._missing(), processes)) as documents:
             for document in documents:
-                made.append(document)
+                shard.append(document)
                 self.bar.update()
-                number, digests = self.coming[0]
-                if len(made) == len(digests):
-                    self._write(number, made, digests)
-                    self.coming.popleft()
-                    made = []
+                number, digests = self.pending[0]
+                if len(shard) == len(digests):
+                    self._write(number, shard, digests)
+                    self.pending.popleft()
+                    shard = []
         self.figures.skipped = self.stream.skipped.copy()
         content = json.dumps(self.figures.as_dict(), indent=1) + "\n"
         if not self.finished.is_file() or self.finished.read_text(encoding="utf-8") != content:
-            _keep(self.finished, content)
+            _write_file(self.finished, content)
         self.figures.seconds = time.perf_counter() - started
         return self.figures
 
     def _missing(self) -> Iterator[Example]:
-        """The examples of the shards that are not there, or not intact, or made of something else."""
+        """The examples of the shards that are missing, damaged, or prepared from other examples."""
         rows = islice(self.stream, self.documents)
         number = 0
         while shard := list(islice(rows, SIZE)):
             digests = [_digest(example) for example in shard]
-            if there := self._there(number, digests):
-                self.figures.count(there)
+            if reused := self._existing(number, digests):
+                self.figures.count(reused)
                 if not self.bar.disable:
-                    self.bar.initial += len(there)  # which took no time, and so says nothing of the time left
-                    self.bar.n += len(there)
+                    self.bar.initial += len(reused)  # they took no time, so they must not affect the estimate
+                    self.bar.n += len(reused)
                     self.bar.refresh()
             else:
-                self.coming.append((number, digests))
+                self.pending.append((number, digests))
                 yield from shard
             number += 1
 
-    def _there(self, number: int, digests: list[str]) -> list[PreparedDocument]:
-        """The documents of a shard, if an earlier run has made it of the same examples; more of them do no harm."""
+    def _existing(self, number: int, digests: list[str]) -> list[PreparedDocument]:
+        """The documents of a shard, if an earlier run prepared it from these examples, possibly among others."""
         path = shard_path(self.folder, self.stream.split, number)
         if not path.exists():
             return []
@@ -303,19 +303,19 @@ class _Split:
         return shard.documents[: len(digests)] if same else []
 
     def _write(self, number: int, documents: list[PreparedDocument], digests: list[str]) -> None:
-        self.finished.unlink(missing_ok=True)  # until all are: an interruption must not leave old and new together
-        _keep(shard_path(self.folder, self.stream.split, number), shards.to_bytes(documents, digests))
-        self.figures.made += 1
+        self.finished.unlink(missing_ok=True)  # an interrupted run must not pass old and new shards off as finished
+        _write_file(shard_path(self.folder, self.stream.split, number), shards.to_bytes(documents, digests))
+        self.figures.written += 1
         self.figures.count(documents)
 
 
-def _keep(path: Path, content: str | bytes) -> None:
+def _write_file(path: Path, content: str | bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write(path, content)
     except OSError as error:
         raise AwesumError(
-            f"cannot write {path} ({error.strerror or error}): make room there, or give another folder as --out"
+            f"cannot write {path} ({error.strerror or error}): free some space there, or give another folder as --out"
         ) from error
 
 
@@ -323,32 +323,33 @@ def _stream(source: str | Path, split: str) -> Stream:
     from tqdm import tqdm
 
     if Path(split).name != split:
-        raise AwesumError(f"{split!r} cannot be the name of a split: it would be a file in another folder")
+        raise AwesumError(f"{split!r} cannot be the name of a split, because it contains a folder: give a plain name")
     return examples(source, split, say=lambda note: tqdm.write(f"awesum: {note}", file=sys.stderr))
 
 
 def _count(stream: Stream, documents: int | None) -> int | None:
-    """How many documents to expect, for the time that is left: rows of a file, or what the paper says."""
+    """The expected number of documents, for the progress bar: the rows of a file, or the paper's figure, if any."""
     if isinstance(stream.found, Dataset):
-        paper = stream.found.paper
+        if (paper := stream.found.paper) is None:
+            return documents
         expected = {"train": paper.train, "validation": paper.validation, "test": paper.test}[stream.split]
         return min(expected, documents or expected)
     return sum(1 for _ in islice(lines(stream.found), documents))
 
 
 def _digest(example: Example) -> str:
-    """The same for the same example."""
-    known = json.dumps([example.id, example.document, example.summary, example.query])
-    return hashlib.sha256(known.encode()).hexdigest()[:32]
+    """A hash of everything in an example that preparation uses."""
+    content = json.dumps([example.id, example.document, example.summary, example.query])
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def _settings(source: str | Path, recipe: Recipe) -> dict[str, Any]:
-    """All that the result depends on but the rows themselves."""
+    """Everything the result depends on, except the rows themselves."""
     tokenizer = load_tokenizer(recipe.tokenizer, recipe.tokenizer_folder)
     if not tokenizer.is_fast:
         raise AwesumError(
-            f"the tokenizer of {recipe.tokenizer} cannot say where its tokens stand in a text: "
-            "give a model that has a tokenizer.json"
+            f"the tokenizer of {recipe.tokenizer} does not report the offsets of its tokens: "
+            "give a model with a tokenizer.json"
         )
     return {
         "dataset": str(source) if is_public(source) else Path(source).expanduser().resolve().name,
@@ -365,13 +366,13 @@ def _settings(source: str | Path, recipe: Recipe) -> dict[str, Any]:
 def _encoder_settings(encoder: SentenceEncoder | Path | str) -> dict[str, Any]:
     if isinstance(encoder, Path):
         return {"name": MINILM_WHEEL.requirement, "sha256": MINILM_WHEEL.sha256, "window in tokens": WINDOW}
-    called = encoder if isinstance(encoder, str) else GIVEN
+    encoder_name = encoder if isinstance(encoder, str) else GIVEN
     encoder = SentenceEncoder.load(encoder) if isinstance(encoder, str) else encoder
     digest = hashlib.sha256(_tokenizer_hash(encoder.tokenizer).encode())
     digest.update(encoder.model.config.to_json_string().encode())
     for name, weight in sorted(encoder.model.state_dict().items()):
         digest.update(name.encode() + weight.float().cpu().numpy().tobytes())
-    return {"name": called, "sha256": digest.hexdigest(), "window in tokens": WINDOW}
+    return {"name": encoder_name, "sha256": digest.hexdigest(), "window in tokens": WINDOW}
 
 
 def _tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -1,7 +1,7 @@
-"""A shard: some prepared documents in one Parquet file, which remembers what it was made of.
+"""A shard: prepared documents in one Parquet file, with the digests of their examples.
 
-A row is a document. Of the sentences, segments and oracle there are lists of whole numbers; the embeddings are one list
-of half-precision numbers, sentence after sentence.
+One row per document. Sentences, segments and the oracle are lists of integers; the embeddings are one list of
+half-precision numbers, sentence after sentence.
 """
 
 from __future__ import annotations
@@ -21,58 +21,58 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SIZE = 16
-"""Documents of a shard; the last one of a split may have fewer."""
+"""Documents per shard; the last shard of a split may have fewer."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PreparedDocument:
-    """An example with all that can be known of it before training."""
+    """An example with everything that is computed before training."""
 
     id: str
     document: str
     summary: str
     query: str | None
     sentences: list[tuple[int, int]]
-    """Where each begins and ends in `document`, in characters. They tile it."""
+    """Start and end of each sentence in `document`, in characters. They tile it."""
     tokens: list[int]
-    """The length of each sentence, by the tokenizer that it was prepared with."""
+    """The length of each sentence, in tokens of the tokenizer it was prepared with."""
     segments: list[tuple[int, int]]
-    """The first sentence of each and the one behind its last."""
+    """First and last sentence (exclusive) of each segment."""
     targets: list[str]
-    """What of the summary each segment has to write."""
+    """The part of the summary that each segment has to write."""
     coverage: float | None
-    """Of the summary's distinct words (ROUGE's stems) the share that stands in a segment that has to write them;
-    nothing if it has no such words."""
+    """The share of the summary's distinct words (ROUGE stems) that occur in the segment that has to write them; None if
+    it has no such words."""
     oracle: list[int]
-    """The sentences that come nearest to the summary, in the order of the document."""
+    """The sentences closest to the summary, in document order."""
     embeddings: NDArray[np.float16]
-    """(N, d): a unit vector for each sentence."""
+    """(N, d): one unit vector per sentence."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """What one file holds."""
+    """The content of one file."""
 
     documents: list[PreparedDocument]
     digests: list[str]
-    """Of the example that each document was made of."""
+    """The digest of each document's example."""
 
 
 def require() -> Any:
-    """The library, or how to get it."""
+    """Import pyarrow, or raise an error that says how to install it."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise AwesumError(
-            "prepared documents are kept as Parquet by the library `pyarrow`, which is not installed: "
+            "prepared documents are stored as Parquet with the library `pyarrow`, which is not installed: "
             "run `pip install 'awesum[data]'`"
         ) from error
     return pyarrow
 
 
 def to_bytes(documents: Sequence[PreparedDocument], digests: Sequence[str]) -> bytes:
-    """The content of the file."""
+    """Serialize a shard."""
     arrow = require()
     numbers = arrow.list_(arrow.int32())
     columns = {
@@ -98,40 +98,40 @@ def to_bytes(documents: Sequence[PreparedDocument], digests: Sequence[str]) -> b
     arrow.parquet.write_table(
         table,
         written,
-        # Vectors are as good as random: neither shorter for being compressed, nor ever twice the same.
+        # Vectors look random: compression does not shrink them, and they never repeat.
         compression={name: "none" if name == "embeddings" else "zstd" for name in columns},
         use_dictionary=False,
-        row_group_size=1,  # so that one document can be read without the others
+        row_group_size=1,  # lets one document be read without the others
         write_page_checksum=True,
     )
     return bytes(written.getvalue().to_pybytes())
 
 
 def read(path: Path) -> Shard:
-    """The documents of a file, all of them or an error: what is damaged is never half read."""
+    """Read all documents of a file; a damaged file raises an error before any is returned."""
     with _opened(path) as file:
         digests = json.loads(file.schema_arrow.metadata[b"digests"])
         documents = list(_documents(file))
         if len(digests) != len(documents):
-            raise ValueError(f"{len(documents)} documents made of {len(digests)}")
+            raise ValueError(f"{len(documents)} documents but {len(digests)} digests")
         return Shard(documents, digests)
 
 
 def stream(path: Path) -> Iterator[PreparedDocument]:
-    """The documents of a file, one in memory at a time; what is damaged is found when it is come to."""
+    """Read the documents of a file one at a time; damage raises an error when it is reached."""
     with _opened(path) as file:
         yield from _documents(file)
 
 
 def one(path: Path, row: int) -> PreparedDocument:
-    """One document of a file, without reading the others."""
+    """Read one document of a file without the others."""
     with _opened(path) as file:
         return next(_documents(file, [row]))
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """The file, with one line for whatever may be wrong with it."""
+    """Open a file, turning any error into a one-line `AwesumError`."""
     arrow = require()
     try:
         with (
@@ -140,29 +140,29 @@ def _opened(path: Path) -> Iterator[Any]:
         ):
             yield parquet
     except FileNotFoundError as error:
-        raise AwesumError(f"{path} is missing: run the same `awesum data prepare` again, which makes it") from error
+        raise AwesumError(f"{path} is missing: run the same `awesum data prepare` again to restore it") from error
     except (arrow.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         why = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise AwesumError(
-            f"{path} is damaged ({why}): run the same `awesum data prepare` again, which makes it anew"
+            f"{path} is damaged ({why}): run the same `awesum data prepare` again to restore it"
         ) from error
 
 
 @contextmanager
-def _given_back() -> Iterator[None]:
-    """Memory that goes back to the system when it is free: the library's own allocator keeps some of every document."""
+def _system_allocator() -> Iterator[None]:
+    """Use the system allocator, which returns freed RAM: pyarrow's own keeps some of every document."""
     arrow = require()
-    usual = arrow.default_memory_pool()
+    default = arrow.default_memory_pool()
     arrow.set_memory_pool(arrow.system_memory_pool())
     try:
         yield
     finally:
-        arrow.set_memory_pool(usual)
+        arrow.set_memory_pool(default)
 
 
 def _documents(file: Any, rows: Sequence[int] | None = None) -> Iterator[PreparedDocument]:
     for group in range(file.num_row_groups) if rows is None else rows:
-        with _given_back():
+        with _system_allocator():
             table = file.read_row_group(group, use_threads=False)
             table.validate(full=True)
             columns = {
@@ -175,7 +175,7 @@ def _documents(file: Any, rows: Sequence[int] | None = None) -> Iterator[Prepare
 
 def _document(columns: dict[str, Any], row: int) -> PreparedDocument:
     sentences = list(zip(columns["sentence_start"][row], columns["sentence_end"][row], strict=True))
-    # A copy, so that whoever keeps one document's vectors does not keep the whole shard's.
+    # A copy, so that keeping the vectors of one document does not keep those of the whole shard.
     vectors = columns["embeddings"][row].values.to_numpy(zero_copy_only=False).copy()
     return PreparedDocument(
         id=columns["id"][row],

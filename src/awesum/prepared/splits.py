@@ -1,4 +1,4 @@
-"""What `awesum data prepare` has made, read back: one shard after the other, so that memory does not grow with it."""
+"""Read datasets prepared by `awesum data prepare`, shard by shard, so that RAM does not grow with the dataset."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from awesum.prepared.shards import SIZE, PreparedDocument
 __all__ = ["PreparedDocument", "PreparedSplit", "has_split", "is_prepared", "prepared"]
 
 GIVEN = "given by the caller"
-"""The name of a sentence encoder that came from Python and has no other."""
+"""The recorded name of a sentence encoder passed as a Python object."""
 SETTINGS = "settings.json"
-"""In each folder of prepared documents: how they were made."""
+"""The file in each folder of prepared documents that records how they were prepared."""
 
 
 def shard_path(folder: Path, split: str, number: int) -> Path:
@@ -26,14 +26,14 @@ def shard_path(folder: Path, split: str, number: int) -> Path:
 
 
 def finished_path(folder: Path, split: str) -> Path:
-    """The file that is there when all shards of a split are: it says how many documents they hold."""
+    """The file that marks a split as complete and gives its number of documents."""
     return folder / f"{split}.json"
 
 
 def prepared(folder: str | Path, split: str) -> PreparedSplit:
-    """The documents of a split, to be iterated over; no shard is opened before that.
+    """The documents of a prepared split. No shard is opened until it is needed.
 
-    `folder` is what was given as `--out`, or one of the folders in it if there are several.
+    `folder` is the `--out` folder, or one of the folders in it if there are several.
     """
     shards.require()
     found = _find(Path(folder).expanduser())
@@ -41,31 +41,30 @@ def prepared(folder: str | Path, split: str) -> PreparedSplit:
     if not path.is_file():
         if any(found.glob(f"{split}-*.parquet")):
             raise AwesumError(
-                f"the split {split!r} in {found} is not finished: run the same `awesum data prepare` again, "
-                "which goes on where it stopped"
+                f"the split {split!r} in {found} is not finished: run the same `awesum data prepare` again to resume it"
             )
-        there = ", ".join(sorted(path.stem for path in found.glob("*.json") if path.name != SETTINGS)) or "none"
-        raise AwesumError(f"{found} has no split {split!r} (it has {there}): prepare it with --split {split}")
+        existing = ", ".join(sorted(path.stem for path in found.glob("*.json") if path.name != SETTINGS)) or "none"
+        raise AwesumError(f"{found} has no split {split!r} (it has {existing}): prepare it with --split {split}")
     result = PreparedSplit(found, split, _documents(path))
     for number in range(result.shards):
         if not (shard := shard_path(found, split, number)).is_file():
-            raise AwesumError(f"{shard} is missing: run the same `awesum data prepare` again, which makes it")
+            raise AwesumError(f"{shard} is missing: run the same `awesum data prepare` again to restore it")
     return result
 
 
 def is_prepared(folder: str | Path) -> bool:
-    """Whether a folder is what `awesum data prepare` was given as `--out`, or one of those in it."""
+    """Whether a folder is the `--out` folder of `awesum data prepare`, or one of the folders in it."""
     path = Path(folder).expanduser()
     return (path / SETTINGS).is_file() or any(path.glob(f"*/{SETTINGS}"))
 
 
 def has_split(folder: str | Path, split: str) -> bool:
-    """Whether a split was prepared to its end."""
+    """Whether a split is completely prepared."""
     return finished_path(_find(Path(folder).expanduser()), split).is_file()
 
 
 class PreparedSplit(Sequence[PreparedDocument]):
-    """The documents of a split, in the order of their dataset, read when they are asked for, each time anew."""
+    """The documents of a split, in the order of the dataset, read from disk on every access."""
 
     def __init__(self, folder: Path, split: str, documents: int) -> None:
         self.folder = folder
@@ -74,7 +73,7 @@ class PreparedSplit(Sequence[PreparedDocument]):
 
     @property
     def encoder(self) -> dict[str, Any]:
-        """Name and hash of the sentence encoder that made the vectors."""
+        """Name and hash of the sentence encoder that computed the vectors."""
         try:
             found: dict[str, Any] = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))["sentence encoder"]
             return found
@@ -83,7 +82,7 @@ class PreparedSplit(Sequence[PreparedDocument]):
 
     @property
     def shards(self) -> int:
-        """How many files hold them."""
+        """The number of files."""
         return -(-self._documents // SIZE)
 
     def __len__(self) -> int:
@@ -96,14 +95,13 @@ class PreparedSplit(Sequence[PreparedDocument]):
         return shards.one(self._path(number), row)
 
     def head(self, documents: int | None) -> PreparedSplit:
-        """The first so many, or all."""
+        """The first `documents` documents, or all."""
         return PreparedSplit(self.folder, self.split, min(len(self), len(self) if documents is None else documents))
 
     def __iter__(self) -> Iterator[PreparedDocument]:
         for number in range(self.shards):
-            wanted = self._wanted(number)
             count = 0
-            for document in islice(shards.stream(self._path(number)), wanted):
+            for document in islice(shards.stream(self._path(number)), self._shard_size(number)):
                 yield document
                 count += 1
             self._check(number, count)
@@ -112,39 +110,39 @@ class PreparedSplit(Sequence[PreparedDocument]):
         """The documents of one file."""
         documents = shards.read(self._path(number)).documents
         self._check(number, len(documents))
-        return documents[: self._wanted(number)]
+        return documents[: self._shard_size(number)]
 
     def _path(self, number: int) -> Path:
         return shard_path(self.folder, self.split, number)
 
-    def _wanted(self, number: int) -> int:
+    def _shard_size(self, number: int) -> int:
         return min(SIZE, self._documents - number * SIZE)
 
     def _check(self, number: int, count: int) -> None:
-        if count < (wanted := self._wanted(number)):
+        if count < (expected := self._shard_size(number)):
             raise AwesumError(
-                f"{self._path(number)} has {count} documents instead of {wanted}: "
-                "run the same `awesum data prepare` again, which makes it anew"
+                f"{self._path(number)} has {count} documents instead of {expected}: "
+                "run the same `awesum data prepare` again to restore it"
             )
 
 
 def _find(folder: Path) -> Path:
-    """The folder of one preparation, given itself or the one that it alone is in."""
+    """The folder with the settings: `folder` itself, or the only such folder in it."""
     if (folder / SETTINGS).is_file():
         return folder
-    there = sorted(path.parent for path in folder.glob(f"*/{SETTINGS}"))
-    if not there:
+    found = sorted(path.parent for path in folder.glob(f"*/{SETTINGS}"))
+    if not found:
         raise AwesumError(
-            f"{folder} holds no prepared documents: make them with `awesum data prepare NAME --out FOLDER`"
+            f"{folder} contains no prepared documents: run `awesum data prepare NAME --out FOLDER` to prepare them"
         )
-    if len(there) > 1:
-        named = ", ".join(f"{path.name} ({_in_words(path)})" for path in there)
-        raise AwesumError(f"{folder} holds several preparations: give the folder of one, {named}")
-    return there[0]
+    if len(found) > 1:
+        choices = ", ".join(f"{path.name} ({_describe(path)})" for path in found)
+        raise AwesumError(f"{folder} contains several prepared datasets: give the folder of one of them, {choices}")
+    return found[0]
 
 
-def _in_words(folder: Path) -> str:
-    """What sets a preparation apart from others."""
+def _describe(folder: Path) -> str:
+    """The settings that usually differ between prepared datasets."""
     try:
         settings: dict[str, Any] = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         return f"{settings['dataset']}, tokenizer {settings['tokenizer']['name']}"
@@ -159,4 +157,4 @@ def _documents(path: Path) -> int:
             return documents
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    raise AwesumError(f"{path} is damaged: run the same `awesum data prepare` again, which makes it anew")
+    raise AwesumError(f"{path} is damaged: run the same `awesum data prepare` again to restore it")

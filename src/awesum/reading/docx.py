@@ -1,7 +1,7 @@
-"""Word documents: the text of the body in its order, a line for each paragraph and each row of a table.
+"""Word documents: the body text in order, one line per paragraph or table row.
 
-python-docx opens the file; its XML is walked here, because python-docx passes over content controls, text boxes and
-text that was inserted with changes tracked, and none of that may be lost.
+python-docx opens the file, but the XML is walked here: python-docx skips content controls, text boxes and tracked
+insertions, and none of that may be lost.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _NOT_READ = {"footnotes": "footnotes", "endnotes": "endnotes", "comments": "comm
 _NOT_READ["footer"] = _NOT_READ["header"]
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _CHARACTERS = {f"{_WORD}tab": "\t", f"{_WORD}br": "\n", f"{_WORD}cr": "\n", f"{_WORD}noBreakHyphen": "-"}
-# A text box is stored twice, the second time for old programs; text that was moved away stands at its new place too.
-_PASSED_OVER = {
+# A text box is stored twice, once as a fallback for old programs; moved text is stored at its old and new place.
+_SKIPPED = {
     "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
     f"{_WORD}moveFrom",
     f"{_WORD}pPr",
@@ -27,14 +27,14 @@ _PASSED_OVER = {
 
 
 def read(source: Source) -> Document:
-    """A Word document, its paragraphs and tables in order."""
+    """Read a Word document: its paragraphs and tables, in order."""
     from docx import Document as open_docx
 
     try:
         file = open_docx(io.BytesIO(source.data))
         text = "\n\n".join(_blocks(file.element.body))
         notes = tuple(_notes(file))
-    except Exception as error:  # python-docx lets through whatever zipfile, lxml and its own lookups raise
+    except Exception as error:  # python-docx lets any error of zipfile, lxml and its own lookups escape
         raise AwesumError(
             f"{source.path} is a damaged Word document ({error}): open it in Word, which may repair it, and save it."
         ) from error
@@ -42,7 +42,7 @@ def read(source: Source) -> Document:
 
 
 def _blocks(element: Any) -> Iterator[str]:
-    """The paragraphs and rows under `element` that have text, in their order."""
+    """The paragraphs and table rows under `element` that have text, in order."""
     for child in element:
         if child.tag == f"{_WORD}p":
             yield from _paragraph(child)
@@ -50,12 +50,12 @@ def _blocks(element: Any) -> Iterator[str]:
             cells = (" ".join(_blocks(cell)) for cell in child.iterchildren(f"{_WORD}tc", f"{_WORD}sdt"))
             if row := " | ".join(cell for cell in cells if cell):
                 yield row
-        elif child.tag not in _PASSED_OVER:
+        elif child.tag not in _SKIPPED:
             yield from _blocks(child)
 
 
 def _paragraph(paragraph: Any) -> Iterator[str]:
-    """The text of a paragraph, then that of the text boxes anchored in it."""
+    """The text of a paragraph, then the text boxes anchored in it."""
     parts: list[str] = []
     boxes: list[Any] = []
     pending = list(reversed(paragraph))
@@ -67,7 +67,7 @@ def _paragraph(paragraph: Any) -> Iterator[str]:
             parts.append(node.text or "")
         elif node.tag in _CHARACTERS:
             parts.append(_CHARACTERS[node.tag])
-        elif node.tag not in _PASSED_OVER:
+        elif node.tag not in _SKIPPED:
             pending.extend(reversed(node))
     if text := "".join(parts).strip():
         yield text
@@ -76,7 +76,7 @@ def _paragraph(paragraph: Any) -> Iterator[str]:
 
 
 def _notes(file: Any) -> Iterator[str]:
-    """Which parts of the file have text that is not read."""
+    """One note for each kind of text in the file that is not read."""
     found: set[str] = set()
     for relation in file.part.rels.values():
         name = _NOT_READ.get(relation.reltype.rpartition("/")[2])

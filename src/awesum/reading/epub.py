@@ -1,7 +1,7 @@
-"""Electronic books: the chapters in reading order.
+"""EPUB books: the chapters in reading order.
 
-fast_ebook opens the book. Its own conversion to Markdown runs table cells and lines together and keeps scripts, so the
-chapters are turned into text here.
+fast_ebook opens the book. Its Markdown conversion runs table cells and lines together and keeps scripts, so the
+chapters are converted to text here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENCRYPTED_CHAPTER = re.compile(rb"CipherReference[^>]+URI=[\"'][^\"']+\.(?:x?ht
 
 
 def read(source: Source) -> Document:
-    """A book, its chapters in reading order."""
+    """Read a book: its chapters, in reading order."""
     from fast_ebook import ITEM_NAVIGATION, epub
 
     _refuse_encrypted(source)
@@ -33,21 +33,21 @@ def read(source: Source) -> Document:
         present = [item for item in items if item is not None]
         chapters = [i for i in present if i.get_type() != ITEM_NAVIGATION and "html" in i.get_media_type()]
         decoded = [decode_page(item.get_content()) for item in chapters]
-    except Exception as error:  # one ValueError for everything today, but nothing promises that
-        raise AwesumError(f"{source.path} is a damaged EPUB file ({error}): get it again.") from error
+    except Exception as error:  # today always a ValueError, but that is not documented
+        raise AwesumError(f"{source.path} is a damaged EPUB file ({error}): download it again.") from error
     texts = [visible_text(_parse_chapter(page)) for page, _ in decoded]
     notes = sorted({note for _, page_notes in decoded for note in page_notes})
     if missing := len(items) - len(present):
-        notes.append(f"{missing} of {len(items)} parts that the book lists are missing from the file")
+        notes.append(f"{missing} of {len(items)} parts listed by the book are missing from the file")
     if others := len(present) - len(chapters):
         notes.append(f"{others} of {len(items)} parts of the book are tables of contents or pictures and were left out")
     if not any(texts):
-        raise AwesumError(f"{source.path} is a book without text: its pages may be pictures, which need OCR first.")
+        raise AwesumError(f"{source.path} is a book without text: if its pages are pictures, run OCR on them first.")
     return Document("\n\n".join(text for text in texts if text), path=source.path, notes=tuple(notes))
 
 
 def _refuse_encrypted(source: Source) -> None:
-    """Fonts may be encrypted, and often are; chapters that are cannot be read."""
+    """Refuse a book with encrypted chapters. Encrypted fonts are common and harmless."""
     with zipfile.ZipFile(io.BytesIO(source.data)) as archive:
         if "META-INF/encryption.xml" in archive.namelist() and _ENCRYPTED_CHAPTER.search(
             archive.read("META-INF/encryption.xml")
@@ -56,7 +56,7 @@ def _refuse_encrypted(source: Source) -> None:
 
 
 def _parse_chapter(page: str) -> Any:
-    """Chapters are XML, where <title/> is a whole element; to a parser of HTML it would swallow the page."""
+    """Parse a chapter as XML: an HTML parser would take `<title/>` as an open element that swallows the page."""
     from lxml import etree
 
     known = _ENTITY.sub(lambda m: m[0] if m[1] in ("amp;", "lt;", "gt;") else html5.get(m[1], m[0]), page)

@@ -1,6 +1,6 @@
-"""Which reader a source is for: told by its bytes first, by what it is called second, plain text otherwise.
+"""Choose the reader for a source: by its bytes first, then by content type or suffix, else plain text.
 
-What no reader can take (images, archives, old Word files...) is refused here, with its kind named.
+Files that no reader supports (images, archives, old Word files...) are refused here, naming their kind.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ BY_SUFFIX = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm"
 BY_CONTENT_TYPE = {"text/html": "html", "application/xhtml+xml": "html", "text/markdown": "markdown"}
 
 UNPACKED_LIMIT = 1_000_000_000
-"""Bytes. A DOCX or EPUB that unpacks to more is a zip bomb or a film, not a text."""
+"""Bytes. A DOCX or EPUB that unpacks to more is a zip bomb or full of video, not a text."""
 
-BOMS = {  # UTF-32 first: its mark begins like that of UTF-16
+BOMS = {  # UTF-32 first: its mark starts with that of UTF-16
     b"\xff\xfe\x00\x00": "utf-32",
     b"\x00\x00\xfe\xff": "utf-32",
     b"\xef\xbb\xbf": "utf-8-sig",
@@ -50,7 +50,7 @@ _CONTROL_BYTES = bytes(byte for byte in range(32) if byte not in b"\t\n\f\r\x1b"
 
 
 def recognize(source: Source) -> str:
-    """The name of the module in `awesum.reading` that reads `source`."""
+    """The name of the module in `awesum.reading` for this source."""
     data = source.data
     if b"%PDF-" in data[:1024]:
         return "pdf"
@@ -63,7 +63,7 @@ def recognize(source: Source) -> str:
 
 
 def bom_encoding(data: bytes) -> str | None:
-    """The encoding that a byte order mark declares."""
+    """The encoding declared by a byte order mark, if there is one."""
     return next((encoding for mark, encoding in BOMS.items() if data.startswith(mark)), None)
 
 
@@ -79,7 +79,7 @@ def _recognize_zip(source: Source) -> str:
             kind = archive.read("mimetype")[:100].strip() if "mimetype" in names else b""
     except Exception as error:  # zipfile raises a dozen kinds on broken archives
         raise AwesumError(
-            f"{source.path} is a damaged DOCX, EPUB or ZIP file ({error}): it may be cut short, get it again."
+            f"{source.path} is a damaged DOCX, EPUB or ZIP file ({error}): it may be truncated, download it again."
         ) from error
     is_epub = kind == b"application/epub+zip" or (not kind and "META-INF/container.xml" in names)
     if not is_epub and not any(map(_WORD_DOCUMENT.fullmatch, names)):
@@ -88,7 +88,7 @@ def _recognize_zip(source: Source) -> str:
     if (unpacked := sum(member.file_size for member in members)) > UNPACKED_LIMIT:
         raise AwesumError(
             f"{source.path} would unpack to {unpacked / 1e9:,.1f} GB, more than the limit of "
-            f"{UNPACKED_LIMIT / 1e9:.0f} GB: take the pictures and films out of it, or save it as text."
+            f"{UNPACKED_LIMIT / 1e9:.0f} GB: remove its pictures and videos, or save it as text."
         )
     return "epub" if is_epub else "docx"
 
@@ -96,7 +96,7 @@ def _recognize_zip(source: Source) -> str:
 def _refuse_binary(source: Source) -> None:
     data = source.data
     if data.startswith(_OLE):
-        # Password-protected DOCX files wear the same container as old Word files; only the name tells them apart.
+        # Password-protected DOCX files use the same container as old Word files.
         if source.suffix == ".docx" or "EncryptedPackage".encode("utf-16-le") in data:
             raise AwesumError(f"{source.path} is protected by a password: open it in Word and save it without one.")
         raise _binary(source, "an old Word, Excel or PowerPoint file")
@@ -108,7 +108,7 @@ def _refuse_binary(source: Source) -> None:
         if data.startswith(start):
             raise _binary(source, kind)
     if b"\0" in data:
-        raise _binary(source, "it has NUL bytes")
+        raise _binary(source, "it contains NUL bytes")
     sample = data[:65_536]
     if len(sample) - len(sample.translate(None, _CONTROL_BYTES)) > 0.3 * len(sample):
         raise _binary(source, "mostly control characters")
@@ -116,6 +116,6 @@ def _refuse_binary(source: Source) -> None:
 
 def _binary(source: Source, kind: str) -> AwesumError:
     return AwesumError(
-        f"{source.path} is a binary file ({kind}), not a text: "
+        f"{source.path} is a binary file ({kind}), not text: "
         "convert it to text, Markdown, HTML, PDF, DOCX or EPUB first."
     )

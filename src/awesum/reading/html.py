@@ -1,6 +1,6 @@
-"""Web pages: the main content without menus, advertisements and comments; all visible text where there is no telling.
+"""Web pages: the main content without menus, advertisements and comments; failing that, all visible text.
 
-Reads what it is given and never fetches anything.
+Parses the given bytes and never fetches anything.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from awesum.reading.source import Source
 from awesum.reading.text import decode
 
 MAIN_CONTENT_LIMIT = 5_000_000
-"""Characters. Looking for the main content of a larger page takes minutes; such a page is a book, and is read whole."""
+"""Characters. Finding the main content of a larger page takes minutes; such a page is a book, and is read whole."""
 
 _DECLARED = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml[^>]{0,200}encoding=["']([\w.:-]+)""", re.I
 )
-_XML_DECLARATION = re.compile(r"\s*<\?xml[^>]*\?>")  # lxml refuses characters that claim to be in some encoding
+_XML_DECLARATION = re.compile(r"\s*<\?xml[^>]*\?>")  # lxml refuses a str that declares an encoding
 _STRUCTURE = re.compile(r"<(?!!|\?|/?(?:html|head|title|body|script|style|template|noscript|br)\b)/?[a-z][^<>]*>", re.I)
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANK_LINES = re.compile(r" *\n *(?:\n *)+")
@@ -83,7 +83,7 @@ _INLINE = {
 
 
 def read(source: Source) -> Document:
-    """The main content of a page."""
+    """Read the main content of a page."""
     page, notes = decode_page(source.data, source.charset)
     visible = visible_text(parse(page))
     if not visible:
@@ -101,7 +101,7 @@ def read(source: Source) -> Document:
 
 
 def decode_page(data: bytes, charset: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """The characters of a page: its byte order mark decides, then the server, then the page itself."""
+    """Decode a page by its byte order mark, else the server's charset, else the one the page declares."""
     declared = _DECLARED.search(data, 0, 4096)
     if charset is None and declared:
         charset = (declared[1] or declared[2]).decode()
@@ -110,7 +110,7 @@ def decode_page(data: bytes, charset: str | None = None) -> tuple[str, tuple[str
 
 
 def parse(page: str) -> Any:
-    """The tree of a page, or None if there is nothing in it."""
+    """Parse a page; None if it is empty."""
     from lxml import etree
 
     # huge_tree: a book on one page is deeper and longer than lxml allows by default.
@@ -120,14 +120,14 @@ def parse(page: str) -> Any:
     except etree.XMLSyntaxError:
         return None
     if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
-        # Elements that are never closed nest until lxml gives up and drops the rest. Make the page flat instead.
+        # Unclosed elements nest until lxml gives up and drops the rest. Flatten the page instead.
         flat = _STRUCTURE.sub("<br>", page)
         return parse(flat) if flat != page else tree
     return tree
 
 
 def visible_text(tree: Any) -> str:
-    """All text of a parsed page in its order: blocks apart by a blank line, table cells by a bar."""
+    """All visible text of a parsed page, in order: blocks separated by a blank line, table cells by a bar."""
     from lxml import etree
 
     if tree is None:
@@ -159,12 +159,12 @@ def _main_content(page: str) -> str:
 
     if len(page) > MAIN_CONTENT_LIMIT:
         return ""
-    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # we say ourselves what went wrong
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # we report problems ourselves
     try:
         return (
             trafilatura.extract(page, include_comments=False, include_tables=True, include_links=False) or ""
         ).strip()
-    except Exception:  # a page that breaks its heuristics still has visible text
+    except Exception:  # a page that breaks the heuristics still has visible text
         return ""
 
 
@@ -187,7 +187,7 @@ def _boundary(node: Any, tag: str) -> str:
 
 
 def _flow(text: str | None, preformatted: int) -> str:
-    """Text as it is shown: outside <pre>, a line end in the file is a space."""
+    """Text as a browser shows it: outside `<pre>`, a line break is a space."""
     if not text:
         return ""
     return text if preformatted else text.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""Markdown: what a reader of the rendered page would read, without markup, link targets and comments."""
+"""Markdown: the text of the rendered page, without markup, link targets and comments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 DEEPEST = 100
-"""Levels of lists, quotes and brackets. The parser's own limit is 20, and it drops what is deeper without a word."""
+"""Levels of lists, quotes and brackets. By default the parser silently drops anything nested deeper than 20."""
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w\"'-]+[ \t]*:|#)(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
 _BRACKET = re.compile(r"[\[\]]|\n\s*\n")
@@ -23,7 +23,7 @@ _LINE_BREAK = re.compile(r"<br\s*/?>", re.I)
 
 
 def read(source: Source) -> Document:
-    """The text without its markup."""
+    """Read the text without its markup."""
     text, notes = decode(source.data, source.charset)
     text = text.removeprefix("\ufeff")
     if front_matter := _FRONT_MATTER.match(text):
@@ -37,7 +37,7 @@ def read(source: Source) -> Document:
 
 
 def _is_tangled(text: str) -> bool:
-    """Whether brackets open and do not close: the parser's time grows with the square of their depth."""
+    """Whether too many brackets are left open: the parser's time grows with the square of their depth."""
     depth = 0
     for match in _BRACKET.finditer(text):
         depth = {"[": depth + 1, "]": max(0, depth - 1)}.get(match[0], 0)
@@ -47,17 +47,17 @@ def _is_tangled(text: str) -> bool:
 
 
 def _blocks(text: str) -> list[str] | None:
-    """What stands apart on the rendered page, or None if the parser gave up on some of it."""
+    """The blocks of the rendered page, or None if the parser dropped deeply nested ones."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark", {"maxNesting": DEEPEST}).enable(["table", "strikethrough"]).parse(text)
-    if any(token.level >= DEEPEST - 1 for token in tokens):  # what is nested deeper was left out
+    if any(token.level >= DEEPEST - 1 for token in tokens):  # anything deeper was dropped
         return None
     return [block.strip("\n").rstrip() for block in _texts(tokens) if block.strip()]
 
 
 def _texts(tokens: list[Token]) -> Iterator[str]:
-    row: list[str] | None = None  # the cells so far, inside a table
+    row: list[str] | None = None  # cells of the current table row
     for token in tokens:
         if token.type == "tr_open":
             row = []

@@ -1,6 +1,6 @@
-"""PDF: the text layer, page by page, with lines joined into paragraphs and page furniture left out.
+"""PDF: the text layer, page by page, with lines joined into paragraphs and headers, footers and page numbers removed.
 
-No OCR: a scan without a text layer is refused with the advice to run it through one.
+No OCR: a scan without a text layer is refused, with advice on how to add one.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Place = tuple[int, int]
 """A page and a line on it, both counted from zero."""
 
 EDGE_LINES = 2
-"""Running headers and footers stand in this many lines at the top and at the bottom of a page."""
+"""Lines at the top and at the bottom of a page that may be running headers and footers."""
 SHORT_LINE = 0.75
-"""A line shorter than this part of a typical long line of its page ends a paragraph."""
+"""A line shorter than this fraction of a typical full line of its page ends a paragraph."""
 
 _SOFT_HYPHEN = "\u00ad"
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
@@ -34,7 +34,7 @@ _NO_SPACES_BETWEEN = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]{2}")
 
 
 def read(source: Source) -> Document:
-    """The text page by page, its lines joined into paragraphs."""
+    """Read the text page by page, with lines joined into paragraphs."""
     pages = _page_lines(source)
     empty = [number for number, lines in enumerate(pages, 1) if not any(lines)]
     if len(empty) == len(pages):
@@ -57,12 +57,12 @@ def read(source: Source) -> Document:
 
 
 def _page_lines(source: Source) -> list[list[str]]:
-    """The lines of each page, stripped; an empty line is one that the page has."""
+    """The lines of each page, stripped. Empty lines are kept: they separate paragraphs."""
     import pypdfium2
 
     if b"%%EOF" not in source.data[-8192:] or _is_cut_short(source.data):
-        # pdfium would repair it and show what is left; a summary of half a report must not pass for one of the report.
-        raise AwesumError(f"{source.path} is a PDF that is cut short (its end is missing): get it again.")
+        # pdfium would repair it and read what is left; a summary of half a report must not pass for the whole.
+        raise AwesumError(f"{source.path} is a PDF that was cut short (its end is missing): download it again.")
     try:
         pdf = pypdfium2.PdfDocument(source.data)
     except pypdfium2.PdfiumError as error:
@@ -72,14 +72,14 @@ def _page_lines(source: Source) -> list[list[str]]:
                 "(for example `qpdf --decrypt --password=... in.pdf out.pdf`) and read that."
             ) from None
         raise AwesumError(
-            f"{source.path} is a damaged PDF ({error}): get it again, or print it to a new PDF."
+            f"{source.path} is a damaged PDF ({error}): download it again, or print it to a new PDF."
         ) from error
     with pdf:
         return [_lines_of(source, pdf, i) for i in range(len(pdf))]
 
 
 def _is_cut_short(data: bytes) -> bool:
-    """A PDF made for the web says at its beginning how long it is."""
+    """Whether a linearized PDF, which declares its length at the start, is shorter than that."""
     length = re.search(rb"/Linearized\b[^>]{0,200}?/L\s+(\d{1,15})", data[:2048])
     return length is not None and int(length[1]) > len(data)
 
@@ -91,13 +91,13 @@ def _lines_of(source: Source, pdf: object, index: int) -> list[str]:
     try:
         page = pdf[index]
         text_page = page.get_textpage()
-        # "bounded" for its full Unicode: the plain call knows no character beyond U+FFFF.
+        # The bounded call, because the plain one cannot return characters beyond U+FFFF.
         text = text_page.get_text_bounded()
         text_page.close()
         page.close()
     except pypdfium2.PdfiumError as error:
         raise AwesumError(f"{source.path}: page {index + 1} is damaged ({error}). Print it to a new PDF.") from error
-    # pdfium joins a hyphenated word and marks the place with \x02 (or U+FFFE).
+    # pdfium joins hyphenated words and marks the joint with \x02 (or U+FFFE).
     text = re.sub("[\x02\ufffe]", f"{_SOFT_HYPHEN}\n", text)
     return [re.sub(r"\s+", " ", line).strip() for line in re.split(r"\r\n|\r|\n", text)]
 
@@ -106,13 +106,13 @@ def _lines_of(source: Source, pdf: object, index: int) -> list[str]:
 
 
 def _furniture(pages: list[list[str]]) -> set[Place]:
-    """The lines at the edges of pages that repeat, or that count the pages."""
+    """The lines at page edges that repeat from page to page or hold page numbers."""
     edges = [place for i, lines in enumerate(pages) for place in _edges(i, lines)]
     on_pages: dict[str, set[int]] = {}
     for i, j in edges:
         on_pages.setdefault(_shape(pages[i][j]), set()).add(i)
     enough = max(3.0, sum(map(any, pages)) / 2)
-    # A number counts the pages if it is as far ahead of them on other pages; in a table it would not be.
+    # A page number has the same offset from the page index on other pages too; a number in a table does not.
     numbers = {(i, j): _page_numbers(pages[i][j]) for i, j in edges}
     ahead = Counter(difference for _, difference in {(i, n - i) for (i, _), found in numbers.items() for n in found})
 
@@ -134,7 +134,7 @@ def _shape(line: str) -> str:
 
 
 def _page_numbers(line: str) -> set[int]:
-    """The number that a line consists of, or else those it begins and ends with, as in "Chapter 3: Tools   17"."""
+    """The number on a line of its own, else those at its start and end, as in "Chapter 3: Tools   17"."""
     if found := _PAGE_NUMBER.fullmatch(line):
         return {int(found[1]) if found[1].isdecimal() else _roman(found[1].lower())}
     words = line.split()
@@ -150,7 +150,7 @@ def _roman(numeral: str) -> int:
 
 
 def _join(pages: list[list[str]]) -> tuple[str, tuple[int, ...]]:
-    """The text of all pages, and the character at which each of them begins."""
+    """The text of all pages, and the offset of the first character of each."""
     vocabulary = {word.casefold() for lines in pages for line in lines for word in _WORDS.findall(line)}
     everywhere = _typical_length([line for lines in pages for line in lines])
     parts: list[str] = []
@@ -159,9 +159,9 @@ def _join(pages: list[list[str]]) -> tuple[str, tuple[int, ...]]:
     previous, ends_paragraph = "", True
     for lines in pages:
         filled = [line for line in lines if line]
-        # A page of a few lines does not tell how long its lines can be.
+        # A page with only a few lines says little about its line width.
         typical = _typical_length(lines) if len(filled) > 5 else everywhere
-        waiting = True  # for the first line, which tells where the page begins
+        waiting = True  # for the page's first line, where the page begins
         for line in lines:
             if not line:
                 ends_paragraph = True
@@ -182,13 +182,13 @@ def _join(pages: list[list[str]]) -> tuple[str, tuple[int, ...]]:
 
 
 def _typical_length(lines: list[str]) -> int:
-    """The length that nine of ten lines do not exceed."""
+    """The 90th percentile of the lengths of non-empty lines."""
     lengths = sorted(len(line) for line in lines if line)
     return lengths[len(lengths) * 9 // 10] if lengths else 0
 
 
 def _connect(line: str, following: str, ends_paragraph: bool, vocabulary: set[str]) -> tuple[str, str]:
-    """`line` without a hyphen that only the line end put there, and what stands between it and the line after it."""
+    """`line` without its line-break hyphen, if it has one, and the separator between it and the following line."""
     if line.endswith((_SOFT_HYPHEN, "-")) and (last := _LAST_WORD.search(line[-50:-1])):
         first = _FIRST_WORD.match(following)
         if first and (line[-1] == _SOFT_HYPHEN or following[0].islower()):
@@ -205,7 +205,7 @@ def _begins_anew(line: str) -> bool:
 
 
 def _hyphen(first: str, second: str, vocabulary: set[str]) -> str:
-    """Whether a word is written with the hyphen: told by how it is written elsewhere in the same document."""
+    """`-` if the rest of the document spells this word with a hyphen, else nothing."""
     if not second[0].islower():
         return "-"
     second = second.casefold()
@@ -213,7 +213,7 @@ def _hyphen(first: str, second: str, vocabulary: set[str]) -> str:
 
 
 def _fill_empty(page_starts: list[int], end: int) -> tuple[int, ...]:
-    """Let an empty page begin where the next one does."""
+    """Start each empty page where the next one starts."""
     filled = []
     for start in reversed(page_starts):
         end = start if start >= 0 else end

@@ -1,4 +1,4 @@
-"""What every reader is given: the bytes, how the user named them, and what the sender said about them."""
+"""The input of every reader: raw bytes, the name the user gave, and hints about the format."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Source:
-    """Bytes that nobody has looked into yet."""
+    """The raw bytes of a document, not yet parsed."""
 
     data: bytes
     path: str
-    """File name, address or `-`: how the user named it."""
+    """File name, URL or `-`, as the user gave it."""
     suffix: str = ""
-    """`.md`, `.html`...: a hint where the bytes themselves do not tell the format."""
+    """`.md`, `.html`...: a hint, used if the bytes do not settle the format."""
     content_type: str = ""
-    """`text/html`...: what a web server calls it."""
+    """`text/html`...: the content type sent by a web server."""
     charset: str | None = None
-    """The encoding that a web server declares."""
+    """The encoding declared by a web server."""
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Plain text: from bytes in some encoding to clean characters. Never fails; says what it had to guess or replace."""
+"""Plain text: decode bytes in any encoding to clean characters. Never fails; notes every guess and replacement."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from awesum.reading.format import bom_encoding
 from awesum.reading.source import Source
 
 SAMPLE = 256 * 1024
-"""Bytes that the guess of an encoding is made on: the detector is slow."""
+"""Bytes used to guess an encoding: the detector is slow."""
 
-# C0 but for tab and newline, DEL, C1, a byte order mark inside the text, halves of surrogate pairs.
+# C0 except tab and newline, DEL, C1, a byte order mark inside the text, lone surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufeff\ud800-\udfff]")
 
 
 def read(source: Source) -> Document:
-    """Plain text in whatever encoding."""
+    """Read plain text in any encoding."""
     text, notes = decode(source.data, source.charset)
     return Document(text, path=source.path, notes=notes)
 
 
 def decode(data: bytes, declared: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """The text in `data`, with line ends as newlines, and notes on what was guessed or replaced."""
+    """Decode `data`, with line endings as newlines; also returns notes on what was guessed or replaced."""
     text, notes = _decode(data, declared)
     return text.replace("\r\n", "\n").replace("\r", "\n"), notes
 
 
 def replace_control_characters(text: str) -> tuple[str, tuple[str, ...]]:
-    """Replace control characters one for one, so that offsets stay: form feeds by newlines, all others by spaces."""
+    """Replace control characters one for one, to keep offsets: form feeds by newlines, all others by spaces."""
     text, count = _CONTROL.subn(" ", text.replace("\f", "\n").replace("\r", "\n"))
     return text, (f"{count:,} control characters were replaced by spaces",) if count else ()
 
@@ -48,7 +48,7 @@ def _decode(data: bytes, declared: str | None) -> tuple[str, tuple[str, ...]]:
     text, notes = _replacing(data, "utf-8")
     ascii_count = len(data.translate(None, bytes(range(0x80, 0x100))))
     bad = text.count("\ufffd")
-    # Bytes of another encoding hardly ever form UTF-8 sequences by chance: more good ones than bad settle it.
+    # Bytes in another encoding rarely form valid UTF-8 sequences: if there are more good ones than bad, it is UTF-8.
     if bad < len(text) - ascii_count - bad:
         return text, notes
     encoding = _guess(data, first_bad)
@@ -64,7 +64,7 @@ def _replacing(data: bytes, encoding: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _known(encoding: str | None) -> str | None:
-    """`encoding` if Python can decode text with it."""
+    """Python's name for `encoding`, or None if it cannot decode it."""
     try:
         b"".decode(encoding or "")
         return codecs.lookup(encoding or "").name
@@ -75,11 +75,11 @@ def _known(encoding: str | None) -> str | None:
 def _guess(data: bytes, first_bad: int) -> str:
     from charset_normalizer import from_bytes
 
-    start = max(0, first_bad - SAMPLE // 4)  # the plain ASCII before it tells nothing
+    start = max(0, first_bad - SAMPLE // 4)  # the plain ASCII before it carries no information
     matches = from_bytes(data[start : start + SAMPLE])
     best = matches.best()
     if best is None:
         return "cp1252"
-    # Western text often fits the Central European code page just as well; the Western one is far more likely.
+    # Western text often fits the Central European code page equally well; the Western one is far more likely.
     alike = {match.encoding for match in matches if match.chaos <= best.chaos} | set(best.could_be_from_charset)
     return "cp1252" if best.encoding == "cp1250" and "cp1252" in alike else best.encoding

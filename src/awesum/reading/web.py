@@ -1,6 +1,6 @@
-"""Web addresses: fetch what the user named, within limits of size and time, and no other address behind their back.
+"""URLs: fetch the address that the user gave, within limits of size and time, and no private host they did not name.
 
-Nothing here looks into the answer; that is for the reader of its format.
+Nothing here parses the response; that is the job of the reader for its format.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """Where fetching stops."""
+    """Limits on one fetch."""
 
     size: int = 50_000_000
     """Bytes, counted after decompression."""
     seconds: float = 60.0
-    """For everything, redirects included."""
+    """Total time, including redirects."""
     silence: float = 15.0
     """Seconds to wait for a connection, or for the next bytes."""
     redirects: int = 5
 
 
 def fetch(address: str, limits: Limits | None = None) -> Source:
-    """Fetch an http(s) address; redirects are followed only to public hosts, or to the host that the user named."""
+    """Fetch an http(s) URL. Redirects are followed only to public hosts, or to the host in the user's URL."""
     import httpx2
 
     limits = limits or Limits()
     try:
         named = url = httpx2.URL(address)
     except httpx2.InvalidURL as error:
-        raise AwesumError(f"{address} is not a web address ({error}): check it for typing errors.") from None
+        raise AwesumError(f"{address} is not a web address ({error}): check it for typos.") from None
     with _Watch(address, limits) as watch:
         for _ in range(limits.redirects + 1):
             _require_web(named, url)
@@ -60,26 +60,27 @@ def fetch(address: str, limits: Limits | None = None) -> Source:
                     suffix=PurePosixPath(url.path).suffix.lower(),
                     content_type=answer.content_type,
                     charset=answer.charset,
-                    notes=(f"{address} led to {url}",) if moved else (),
+                    notes=(f"{address} was redirected to {url}",) if moved else (),
                 )
             url = answer
-    raise AwesumError(
-        f"{address} redirects more than {limits.redirects} times, perhaps in a circle: check the address."
-    )
+    raise AwesumError(f"{address} redirects more than {limits.redirects} times, perhaps in a loop: check the address.")
 
 
-# Where to ----------------------------------------------------------------------------------------------------------
+# Which hosts -------------------------------------------------------------------------------------------------------
 
 
 def _require_web(named: URL, url: URL) -> None:
     if url.scheme not in ("http", "https") or not url.host:
         if url is not named:
-            raise AwesumError(f"{named} redirects to {url}, which is not an http or https address; that was refused.")
+            raise AwesumError(
+                f"{named} redirects to {url}, which is not an http or https address, and was refused: "
+                "give the final address yourself."
+            )
         raise AwesumError(f"{named} is not an http or https address: give one, or the path of a file.")
 
 
 def _is_same_place(url: URL, named: URL) -> bool:
-    """Whether `url` is on the host and port that the user named, or on its https port instead of its http port."""
+    """Whether `url` has the host and port of the user's URL; an upgrade from http to https counts too."""
     port, named_port = _port(url), _port(named)
     return url.host == named.host and (port == named_port or (port, named_port) == (443, 80))
 
@@ -89,7 +90,7 @@ def _port(url: URL) -> int:
 
 
 def _require_public_host(address: str, url: URL) -> None:
-    """Before connecting. The connection itself is checked again, for a name may be answered differently each time."""
+    """Check a host before connecting. The connection is checked again: DNS may answer differently the second time."""
     try:
         found = socket.getaddrinfo(url.host, _port(url), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -101,15 +102,15 @@ def _require_public_host(address: str, url: URL) -> None:
 def _require_public_peer(address: str, url: URL, peer: str) -> None:
     if not _is_public(peer):
         raise AwesumError(
-            f"{address} redirects to {url.host} ({peer}), which is not on the public internet; that was refused. "
-            "If it is what you want, name that address yourself."
+            f"{address} redirects to {url.host} ({peer}), which is not on the public internet, and was refused: "
+            "if you trust it, give that address yourself."
         )
 
 
 def _is_public(peer: str) -> bool:
     ip = ipaddress.ip_address(peer)
     if isinstance(ip, ipaddress.IPv6Address):
-        # An IPv4 address in disguise is as private as it is in the open.
+        # An embedded IPv4 address is as private as it would be on its own.
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None) or _nat64(ip)
         ip = inner or ip
     return ip.is_global and not ip.is_multicast and not ip.is_reserved
@@ -119,12 +120,12 @@ def _nat64(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in ipaddress.ip_network("64:ff9b::/96") else None
 
 
-# Getting it --------------------------------------------------------------------------------------------------------
+# The request -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Watch:
-    """Holds the connection and cuts it when time is up: a server that sends a byte now and then never times out."""
+    """Closes the connection when the total time is up: a server that drips bytes would never time out otherwise."""
 
     address: str
     limits: Limits
@@ -147,14 +148,14 @@ class _Watch:
     def hold(self, connection: socket.socket) -> None:
         if self._socket:
             self._socket.close()
-        self._socket = connection.dup()  # the original is taken over by TLS
+        self._socket = connection.dup()  # TLS takes over the original
         self.check()
 
     def check(self) -> None:
         if time.monotonic() >= self.deadline:
             raise AwesumError(
                 f"{self.address} took longer than the limit of {self.limits.seconds:g} seconds: "
-                "download it with another program and give the file."
+                "download it with another program and pass the file."
             )
 
     def _cut(self) -> None:
@@ -164,11 +165,11 @@ class _Watch:
 
 
 def _get(url: URL, public_only: bool, watch: _Watch) -> Source | URL:
-    """One request: what came back, or where it redirects to."""
+    """One request: the response, or the target of its redirect."""
     import httpx2
 
     def on_event(name: str, details: dict[str, Any]) -> None:
-        # Called by httpx2 when it has connected and before it sends anything.
+        # httpx2 calls this after connecting, before it sends anything.
         if name == "connection.connect_tcp.complete":
             stream = details["return_value"]
             try:
@@ -179,8 +180,8 @@ def _get(url: URL, public_only: bool, watch: _Watch) -> Source | URL:
                 stream.close()
                 raise
 
-    # trust_env=False: through a proxy, the connected peer would be the proxy and no check of it would mean anything;
-    # nor should .netrc hand a password to wherever a redirect leads. Who needs a proxy can download the page first.
+    # trust_env=False: with a proxy, the peer would be the proxy and checking it would be pointless; nor may .netrc
+    # send a password to the target of a redirect. Users behind a proxy can download the page first.
     with (
         _as_users_error(url, watch),
         httpx2.Client(trust_env=False, timeout=watch.limits.silence, follow_redirects=False) as client,
@@ -203,10 +204,11 @@ def _get(url: URL, public_only: bool, watch: _Watch) -> Source | URL:
 
 def _body(response: Response, watch: _Watch) -> bytes:
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
-    # One layer that can be counted while it is unpacked; layers upon layers are what bombs are made of.
+    # One layer, counted while it is unpacked: nested layers are how decompression bombs work.
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise AwesumError(
-            f"{watch.address} is sent in an encoding ({encoding}) that was not asked for: download it first."
+            f"{watch.address} was sent in an encoding ({encoding}) that we did not ask for: download it with a browser "
+            "and pass the file."
         )
     data = bytearray()
     for chunk in response.iter_bytes():
@@ -215,9 +217,9 @@ def _body(response: Response, watch: _Watch) -> bytes:
         if len(data) > watch.limits.size:
             raise AwesumError(
                 f"{watch.address} is larger than the limit of {watch.limits.size / 1e6:g} MB: "
-                "download it with another program and give the file."
+                "download it with another program and pass the file."
             )
-    watch.check()  # the end may be our own cut
+    watch.check()  # the stream may have ended because the watch closed it
     return bytes(data)
 
 
@@ -256,5 +258,5 @@ def _reason(url: URL, error: Exception) -> str:
 def _proxy_hint() -> str:
     proxies = ("http_proxy", "https_proxy", "all_proxy")
     if any(os.environ.get(name) or os.environ.get(name.upper()) for name in proxies):
-        return " (Proxy settings are not used here: download the page and give the file.)"
+        return " (Proxy settings are ignored: download the page and pass the file.)"
     return ""

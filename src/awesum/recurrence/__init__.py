@@ -1,4 +1,4 @@
-"""From segment to segment: the loops that train and generate, in memory that does not grow.
+"""From segment to segment: the loops for training and generation, in constant memory.
 
 `encoder_decoder` is for BART with memory, `causal` for a causal model with an adapter.
 """

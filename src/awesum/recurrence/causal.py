@@ -1,9 +1,8 @@
 """From segment to segment with a causal model: the loop that trains its adapter.
 
 Step t takes segment t of every document of the batch; documents that have ended drop out. The prompt (the segment and
-the request) passes through the frozen layers, which is the same in every epoch; only the answer, a tenth of the tokens,
-is learned from.
-Knows tokens and tensors, no texts and no files.
+the request) passes through frozen layers, with the same result in every epoch; only the answer, a tenth of the tokens,
+has a graph. Knows tokens and tensors, no texts and no files.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ from awesum.models.adapter import AwesomeCausal, States, after
 from awesum.models.masks import visible
 from awesum.recurrence.inputs import Backward, DocumentInputs, is_empty, longest_first, token_weight
 
-AT_A_TIME = 128
-"""Target tokens whose scores are there at the same time."""
+CHUNK = 128
+"""Target tokens whose scores are computed at a time."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the frozen layers make of a segment, of the request behind it, and of its target: all but the answer itself.
+    """The output of the frozen layers for a segment, the request after it, and its target.
 
-    The request's last token counts to the answer: it is what the answer's first token is written behind.
+    The request's last token belongs to the answer: it predicts the answer's first token.
     """
 
     keys: torch.Tensor
-    """Of the prompt, in each layer above the trunk: (layers, P, heads, size)."""
+    """The prompt's, in each layer above the trunk: (layers, P, heads, size)."""
     values: torch.Tensor
     states: torch.Tensor
-    """What may be written to memory, in each layer that has one: (layers, segment, d)."""
+    """The hidden states for the memories, in each layer that has one: (layers, segment, d)."""
     answer: torch.Tensor
-    """The trunk's output of what the target's tokens are written behind: (A, d)."""
+    """The trunk's output at the tokens that predict the target: (A, d)."""
 
 
 Reader = Callable[[Sequence[int], Sequence[int], Sequence[int]], Reading]
-"""A segment's tokens, those of the request, and those of the target."""
-Told = Callable[[DocumentInputs, int, float, int], object]
-"""Told a document, the number of a segment, the sum of the losses of its target's tokens, and how many these are."""
+"""From the tokens of a segment, of its request and of its target."""
+OnSegment = Callable[[DocumentInputs, int, float, int], object]
+"""Called with a document, the number of a segment, the summed loss of its target's tokens, and their count."""
 
 
 def train(
@@ -54,14 +53,14 @@ def train(
     read: Reader,
     empty_targets: bool = True,
     label_smoothing: float = 0.0,
-    told: Told | None = None,
+    on_segment: OnSegment | None = None,
 ) -> torch.Tensor:
-    """One pass over some documents, `backward` called after each step with its share of the loss; gives the whole loss.
+    """One pass over some documents; calls `backward` after each step with its share of the loss, returns all of it.
 
-    The loss is the mean over each document's target tokens, and the mean of these over the documents, as it is for an
-    encoder with a decoder. To measure without learning, give a `backward` that does nothing, under `torch.no_grad`.
+    The loss is the mean over each document's target tokens, averaged over the documents, as for an encoder-decoder. To
+    evaluate, give a `backward` that does nothing, under `torch.no_grad`.
     """
-    torch.set_flush_denormal(True)  # see ChatModel.write_tokens
+    torch.set_flush_denormal(True)  # denormal numbers are up to 100 times slower to multiply
     ordered = [documents[place] for place in longest_first(documents)]
     weights = {id(document): token_weight(document, empty_targets) / len(documents) for document in documents}
     total = torch.zeros((), device=model.device)
@@ -74,21 +73,21 @@ def train(
             losses, states = answer(model, first_rows(states, len(there)), step, label_smoothing)
             if any(scale):
                 loss = (losses.sum(1) * torch.tensor(scale, device=losses.device)).sum()
-                if loss.requires_grad or not torch.is_grad_enabled():  # an empty memory has nothing to learn from
+                if loss.requires_grad or not torch.is_grad_enabled():  # an empty memory has no weight to train
                     backward(loss)
                 total += loss.detach()
-        if told:
+        if on_segment:
             for document, row in zip(there, losses.tolist(), strict=True):
-                told(document, number, sum(row), len(document.targets[number]))
+                on_segment(document, number, sum(row), len(document.targets[number]))
     return total
 
 
 @dataclass(frozen=True)
 class Step:
-    """Segment t of the documents that have one, as it was read.
+    """Segment t of the documents that have one, as a batch of readings.
 
-    Prompts are padded before their first token and answers behind their last, so that each answer stands right behind
-    its prompt.
+    Prompts are padded before their first token and answers after their last, so that each answer directly follows its
+    prompt.
     """
 
     keys: torch.Tensor
@@ -99,15 +98,15 @@ class Step:
     states: torch.Tensor
     """(layers, B, S, d)."""
     segment_mask: torch.Tensor
-    """Which of them are of the segment's own tokens: (B, S)."""
+    """Which of them belong to the document's own tokens: (B, S)."""
     answer: torch.Tensor
-    """(B, A, d): what the targets are written behind."""
+    """The trunk's output at the tokens that predict the targets: (B, A, d)."""
     targets: torch.Tensor
-    """(B, A), with -100 behind each."""
+    """(B, A), padded with -100."""
 
     @classmethod
     def of(cls, documents: Sequence[DocumentInputs], number: int, read: Reader, device: torch.device) -> Step:
-        """Segment `number` of some documents that have one."""
+        """Segment `number` of documents that have one."""
         parts = [(each.segments[number], each.requests[number], each.targets[number]) for each in documents]
         readings = [read(*part) for part in parts]
         targets = [target for _, _, target in parts]
@@ -130,7 +129,7 @@ class Step:
 
 
 def _padded(rows: Sequence[torch.Tensor], before: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """Several (N, ...) as one (B, longest N, ...), and which of it is there."""
+    """Several (N, ...) as one (B, longest N, ...), and its mask."""
     longest = max(map(len, rows))
     padded = rows[0].new_zeros(len(rows), longest, *rows[0].shape[1:])
     mask = torch.zeros(len(rows), longest, dtype=torch.bool, device=padded.device)
@@ -144,23 +143,23 @@ def _padded(rows: Sequence[torch.Tensor], before: bool = False) -> tuple[torch.T
 def answer(
     model: AwesomeCausal, states: States, step: Step, label_smoothing: float = 0.0
 ) -> tuple[torch.Tensor, States]:
-    """The loss of each token of the targets, (B, A), and the memories after the segment."""
+    """The loss of each target token, (B, A), and the states after the segment."""
     cache = DynamicCache()
     for number, keys, values in zip(range(model.first, model.roles.layers), step.keys, step.values, strict=True):
         cache.update(keys, values, number)
     positions = (step.prompt_mask.cumsum(1) - 1).clamp(min=0)
-    behind = step.prompt_mask.sum(1, keepdim=True) + torch.arange(step.answer.shape[1], device=positions.device)
+    at = step.prompt_mask.sum(1, keepdim=True) + torch.arange(step.answer.shape[1], device=positions.device)
     recalled = model.recall(states)
     written = model.with_memory(recalled, step.answer)
-    hidden = model.above(
+    hidden = model.run_top_layers(
         written,
         attention_mask=visible(
             model.base.config,
-            behind,
-            torch.cat([positions, behind], 1),
-            torch.cat([step.prompt_mask, torch.ones_like(behind, dtype=torch.bool)], 1),
+            at,
+            torch.cat([positions, at], 1),
+            torch.cat([step.prompt_mask, torch.ones_like(at, dtype=torch.bool)], 1),
         ),
-        position_ids=behind,
+        position_ids=at,
         past_key_values=cache,
         use_cache=True,
     )
@@ -168,12 +167,12 @@ def answer(
     losses = hidden.new_zeros(step.targets.shape, dtype=torch.float32)
     losses[there] = _losses(model, hidden[there], step.targets[there], label_smoothing)
     read = dict(zip(model.roles.remembering, step.states, strict=True))
-    # The last target is the end of the answer, which is not the summary's: the others are what stands before it.
+    # The last target ends the answer and is not part of the summary; the tokens that predict the others are.
     return losses, after(recalled, read, step.segment_mask, written.written, there)
 
 
 def _losses(model: AwesomeCausal, hidden: torch.Tensor, targets: torch.Tensor, smoothing: float) -> torch.Tensor:
-    """The cross entropy of each target, written behind `hidden` (N, d)."""
+    """The cross entropy of each target, predicted from `hidden` (N, d)."""
     if (head := model.plain_head) is not None and torch.is_grad_enabled():
         found: torch.Tensor = _CrossEntropy.apply(hidden, head, targets, smoothing)  # type: ignore[no-untyped-call]
         return found
@@ -182,10 +181,10 @@ def _losses(model: AwesomeCausal, hidden: torch.Tensor, targets: torch.Tensor, s
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Cross entropy behind a frozen matrix, with its gradient made on the way, some tokens at a time.
+    """Cross entropy after a frozen matrix; the forward pass also computes the gradient, a chunk of tokens at a time.
 
-    A third of a training step's time went into passing over the scores of a whole vocabulary again and again. Here they
-    are made, turned into probabilities where they stand, multiplied back, and forgotten.
+    Going over the scores of a whole vocabulary again and again took a third of a training step. Here they are computed,
+    turned into probabilities in place, multiplied back, and dropped.
     """
 
     @staticmethod
@@ -194,8 +193,8 @@ class _CrossEntropy(torch.autograd.Function):
     ) -> torch.Tensor:
         losses = hidden.new_empty(len(targets), dtype=torch.float32)
         gradient = torch.empty_like(hidden)
-        for first in range(0, len(targets), AT_A_TIME):
-            rows = slice(first, first + AT_A_TIME)
+        for first in range(0, len(targets), CHUNK):
+            rows = slice(first, first + CHUNK)
             scores = (hidden[rows] @ head.T).float()
             wanted = scores.gather(1, targets[rows, None])[:, 0]
             losses[rows] = -(1 - smoothing) * wanted
@@ -219,7 +218,7 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def first_rows(states: States, count: int) -> States:
-    """The states of the documents that have not ended."""
+    """The states of the first `count` documents, which have not ended."""
 
     def some(state: MemoryState) -> MemoryState:
         if state.memory.shape[0] == count:

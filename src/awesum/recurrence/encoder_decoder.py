@@ -1,14 +1,14 @@
-"""From segment to segment with an encoder and a decoder: the loop that trains and the loop that generates.
+"""From segment to segment with an encoder-decoder: the loop for training and the loop for generation.
 
 Step t takes segment t of every document of the batch; documents that have ended drop out. The trunk, the layers that
-no memory reaches, runs for several steps at once (`trunk_batch`): the encoder's always, the decoder's where the targets
+read no memory, runs for several steps at once (`trunk_batch`): the encoder's always, the decoder's where the targets
 are known. Knows tokens and tensors, no texts and no files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ class Step:
 
     number: int
     documents: Sequence[DocumentInputs]
-    """The longest first, so that those that have ended are the last ones."""
+    """The longest first, so that those that end first come last."""
     attention_mask: torch.Tensor
     """(B, N)."""
     trunk: torch.Tensor
@@ -47,12 +47,12 @@ def train(
     empty_targets: bool = True,
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:
-    """One pass over some documents, `backward` called after each step with its share of the loss; gives the whole loss.
+    """One pass over some documents; calls `backward` after each step with its share of the loss, returns all of it.
 
-    The loss is the mean over each document's target tokens, and the mean of these over the documents: the same as if
-    all segments were computed at once, cut off where the memory is. `empty_targets=False` takes the targets without a
-    word out of the loss; their segments still pass through the memories. To measure without learning, give a `backward`
-    that does nothing, under `torch.no_grad`.
+    The loss is the mean over each document's target tokens, averaged over the documents: the same as if all segments
+    were computed at once, with the gradient cut at the memories. `empty_targets=False` leaves empty targets out of the
+    loss; their segments still update the memories. To evaluate, give a `backward` that does nothing, under
+    `torch.no_grad`.
     """
     weights = {id(document): token_weight(document, empty_targets) / len(documents) for document in documents}
     total = torch.zeros((), device=model.device)
@@ -74,7 +74,7 @@ def train(
                     encoder_outputs=AwesomeEncoderOutput(last_hidden_state=its_encoded.above),
                     attention_mask=step.attention_mask,
                     labels=its_labels,
-                    memory=replace(memory, decoder=_still_there(memory.decoder, step)),
+                    memory=replace(memory, decoder=_remaining(memory.decoder, step)),
                     decoder_trunk=trunk.above[its_rows, : its_labels.shape[1]],
                     use_loss=False,
                 )
@@ -84,15 +84,15 @@ def train(
                     backward(loss)
                     total += loss.detach()
             del answer
-        trunk.send_down()
+        trunk.backward()
         for cut in encoded:
-            cut.send_down()
-        group.trunk.send_down()
+            cut.backward()
+        group.trunk.backward()
     return total
 
 
 def _grad_where(scale: torch.Tensor) -> torch.set_grad_enabled:
-    """A step that carries no loss leaves no graph."""
+    """A step without loss needs no graph."""
     return torch.set_grad_enabled(bool(scale.any()) and torch.is_grad_enabled())
 
 
@@ -106,12 +106,12 @@ def _loss(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, label
 def _decoder_trunk(
     model: AwesomeBart, steps: Sequence[Step], labels: Sequence[torch.Tensor], encoded: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """The decoder's trunk for some steps at once."""
+    """The decoder's trunk for several steps at once."""
     config = model.config
     return model.model.decoder.trunk(
-        shift_tokens_right(_under_each_other(labels, -100), config.pad_token_id, config.decoder_start_token_id),
-        _under_each_other(encoded),
-        _under_each_other([step.attention_mask for step in steps]),
+        shift_tokens_right(_stack_rows(labels, -100), config.pad_token_id, config.decoder_start_token_id),
+        _stack_rows(encoded),
+        _stack_rows([step.attention_mask for step in steps]),
     )
 
 
@@ -124,20 +124,20 @@ def generate(
     known: Sequence[Sequence[int]] = (),
     **options: Any,
 ) -> Iterator[tuple[int, int, list[int]]]:
-    """Document, segment and tokens of each part, as soon as it is there; `options` are those of the library's generate.
+    """Index of the document, number of the segment, and tokens of each part, as soon as it is generated.
 
-    The memory of the decoder is fixed while a segment's beams are searched; the summary that was chosen is then read
-    once more, to be written to it. `known` are the first parts of a document that was interrupted: these are not
-    written again, only remembered.
+    The decoder's memory is fixed during the beam search of a segment; one teacher-forced pass over the chosen summary
+    then gives the hidden states to write to it. `known` are the first parts of one interrupted document: they are not
+    generated again, only written to memory. `options` are those of the library's `generate`.
     """
     if known and len(documents) > 1:
-        raise ValueError("known parts can be given for one document only")
+        raise ValueError("known parts are for one document only")
     places = longest_first(documents)
     memory = model.start(len(documents))
     for group in _groups(model, documents, trunk_batch):
         for step in group.steps():
             encoded = _encode(model, memory, step, group.ahead)
-            memory = replace(memory, decoder=_still_there(memory.decoder, step))
+            memory = replace(memory, decoder=_remaining(memory.decoder, step))
             if step.number < len(known):
                 start = model.config.decoder_start_token_id
                 written = torch.tensor([[start, *known[step.number]]], device=model.device)
@@ -150,7 +150,7 @@ def generate(
                 )
             lengths = [_length(row, model.config) for row in written.tolist()]
             memory = _after_generation(model, memory, encoded, step, written, lengths)
-            for place, row, length in zip(places, written.tolist(), lengths, strict=False):  # the others have ended
+            for place, row, length in zip(places, written.tolist(), lengths, strict=False):  # the rest have ended
                 yield place, step.number, row[1 : 1 + length]
 
 
@@ -179,7 +179,7 @@ def _after_generation(
 
 
 def _length(row: Sequence[int], config: Any) -> int:
-    """Tokens behind the start token up to the end, which is part of it; what the library put behind that is padding."""
+    """Tokens after the start token, up to and including the end token; the rest is padding."""
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     return next((at for at, token in enumerate(row[1:], 1) if token in ends), len(row) - 1)
 
@@ -187,7 +187,7 @@ def _length(row: Sequence[int], config: Any) -> int:
 def _labels(
     step: Step, weights: Mapping[int, float], empty_targets: bool, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The targets, padded with -100, and what a token of each document weighs in the loss."""
+    """The targets, padded with -100, and the weight in the loss of a token of each document."""
     targets = [document.targets[step.number] for document in step.documents]
     labels = torch.full((len(targets), max(map(len, targets))), -100)
     for row, target in zip(labels, targets, strict=True):
@@ -200,18 +200,18 @@ def _labels(
 
 
 def _encode(model: AwesomeBart, memory: Memories, step: Step, ahead: _Ahead | None) -> AwesomeEncoderOutput:
-    """What the encoder makes of the segments of a step."""
+    """The encoder's output for the segments of a step."""
     return model.model.encoder(
         attention_mask=step.attention_mask,
-        memory=_still_there(memory.encoder, step),
-        ahead=ahead.before(step.number, len(step.documents)) if ahead else None,
+        memory=_remaining(memory.encoder, step),
+        ahead=ahead.states(step.number, len(step.documents)) if ahead else None,
         salient=step.salient,
         trunk=step.trunk,
     )
 
 
-def _still_there(states: States, step: Step) -> States:
-    """The states of the documents that have not ended."""
+def _remaining(states: States, step: Step) -> States:
+    """The states of the documents that have a segment in this step."""
     count = len(step.documents)
     return {
         layer: state
@@ -222,23 +222,23 @@ def _still_there(states: States, step: Step) -> States:
 
 
 class _Cut:
-    """A place where the graph is cut in two: what is above gathers its gradients there, and they go down in one piece.
+    """A cut through the graph: gradients from above accumulate here, and are then passed down in one go.
 
-    So each step can be learned from as soon as it is there, and what many steps have below them in common is passed
-    back through once.
+    So each step has its backward pass as soon as it is computed, and the part of the graph that several steps share has
+    only one.
     """
 
     def __init__(self, below: torch.Tensor) -> None:
         self.below = below
         self.above = below.detach().requires_grad_(below.requires_grad)
 
-    def send_down(self) -> None:
+    def backward(self) -> None:
         if self.above.grad is not None:
             torch.autograd.backward(self.below, self.above.grad)
 
 
 class _Group:
-    """Some steps whose trunk is computed together."""
+    """Several steps whose trunk is computed together."""
 
     def __init__(self, model: AwesomeBart, batches: Sequence[_Batch], vectors: _Vectors | None, ahead: _Ahead | None):
         self.batches, self.ahead = batches, ahead
@@ -253,7 +253,7 @@ class _Group:
 
 
 def _rows(steps: Sequence[Step | _Batch]) -> Iterator[slice]:
-    """Where the rows of each step are when they stand under each other."""
+    """The rows of each step when all steps are stacked."""
     first = 0
     for step in steps:
         yield slice(first, first := first + len(step.documents))
@@ -270,7 +270,7 @@ class _Batch:
 
 
 def _batches(documents: Sequence[DocumentInputs], pad: int) -> list[Callable[[], _Batch]]:
-    """One a step; made when it is wanted, because all of them together are the document once more."""
+    """One for each step, made on demand: all of them together are as large as the document."""
     ordered = [documents[place] for place in longest_first(documents)]
 
     def make(number: int) -> _Batch:
@@ -288,11 +288,11 @@ def _batches(documents: Sequence[DocumentInputs], pad: int) -> list[Callable[[],
 
 
 def _groups(model: AwesomeBart, documents: Sequence[DocumentInputs], trunk_batch: int) -> Iterator[_Group]:
-    """The steps in groups of `trunk_batch`; before them what has to be known of the whole document."""
+    """The steps in groups of `trunk_batch`, after the passes that need the whole document."""
     batches = _batches(documents, model.config.pad_token_id)
     vectors = _Vectors(model, batches, trunk_batch) if model.config.salient == "key-value" else None
-    backwards = model.config.memory != "none" and model.config.memory_direction == "both"
-    with _Ahead.shelf(model, batches, vectors) if backwards else _nothing() as ahead:
+    has_ahead = bool(model.model.encoder.remembering) and model.config.memory_direction == "both"
+    with _Ahead.computed(model, batches, vectors) if has_ahead else nullcontext() as ahead:
         for first in range(0, len(batches), trunk_batch):
             made = [make() for make in batches[first : first + trunk_batch]]
             yield _Group(model, made, vectors, ahead)
@@ -300,8 +300,8 @@ def _groups(model: AwesomeBart, documents: Sequence[DocumentInputs], trunk_batch
 
 def _stack(batches: Sequence[_Batch], model: AwesomeBart) -> tuple[torch.Tensor, torch.Tensor]:
     """The tokens of several steps and their mask."""
-    ids = _under_each_other([batch.ids for batch in batches], model.config.pad_token_id)
-    mask = _under_each_other([batch.mask for batch in batches])
+    ids = _stack_rows([batch.ids for batch in batches], model.config.pad_token_id)
+    mask = _stack_rows([batch.mask for batch in batches])
     return ids.to(model.device), mask.to(model.device)
 
 
@@ -309,23 +309,21 @@ def _stack_salient(parts: Sequence[Salient | None]) -> Salient | None:
     there = [part for part in parts if part is not None]
     if not there:
         return None
-    return Salient(
-        _under_each_other([part.vectors for part in there]), _under_each_other([part.mask for part in there])
-    )
+    return Salient(_stack_rows([part.vectors for part in there]), _stack_rows([part.mask for part in there]))
 
 
-def _under_each_other(tensors: Sequence[torch.Tensor], value: float = 0) -> torch.Tensor:
+def _stack_rows(tensors: Sequence[torch.Tensor], value: float = 0) -> torch.Tensor:
     """The rows of several tensors, (B, N) or (B, N, d), padded to the longest."""
     longest = max(tensor.shape[1] for tensor in tensors)
-    behind = (0, 0) * (tensors[0].dim() - 2)
+    unpadded = (0, 0) * (tensors[0].dim() - 2)
     return torch.cat(
-        [torch.nn.functional.pad(tensor, (*behind, 0, longest - tensor.shape[1]), value=value) for tensor in tensors]
+        [torch.nn.functional.pad(tensor, (*unpadded, 0, longest - tensor.shape[1]), value=value) for tensor in tensors]
     )
 
 
 @contextmanager
-def _quietly(model: AwesomeBart) -> Iterator[None]:
-    """Without gradient and without dropout: a pass that only looks."""
+def _evaluating(model: AwesomeBart) -> Iterator[None]:
+    """Without gradient and without dropout."""
     was_training = model.training
     model.eval()
     try:
@@ -335,22 +333,17 @@ def _quietly(model: AwesomeBart) -> Iterator[None]:
         model.train(was_training)
 
 
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield None
-
-
 class _Vectors:
     """The first pass for key-value salient content: the encoder's output at the tokens of the salient sentences.
 
-    It streams. Of the segments nothing is kept but the vectors that some segment may look at: those are the outermost,
-    at most `salient_size` tokens from either end, however long the document.
+    It streams: only vectors that some segment attends to are kept. Those are the outermost, at most `salient_size`
+    tokens from either end, however long the document.
     """
 
     def __init__(self, model: AwesomeBart, batches: Sequence[Callable[[], _Batch]], trunk_batch: int) -> None:
         self.size, self.device, self.dtype = model.config.d_model, model.device, model.dtype
         self.kept: dict[tuple[int, int], torch.Tensor] = {}
-        with _quietly(model):
+        with _evaluating(model):
             for first in range(0, len(batches), trunk_batch):
                 group = [make() for make in batches[first : first + trunk_batch]]
                 if any(self._wanted(document, batch.number) for batch in group for document in batch.documents):
@@ -362,13 +355,13 @@ class _Vectors:
 
     @staticmethod
     def _wanted(document: DocumentInputs, segment: int) -> list[tuple[int, int, int]]:
-        looked_at = {at for ats in document.salient for at in ats}
+        attended = {at for ats in document.salient for at in ats}
         return [
-            (at, start, end) for at, (of, start, end) in enumerate(document.spans) if of == segment and at in looked_at
+            (at, start, end) for at, (of, start, end) in enumerate(document.spans) if of == segment and at in attended
         ]
 
     def of(self, batch: _Batch) -> Salient:
-        """The vectors that the segments of a step may look at. At least one column, which may be masked."""
+        """The vectors that the segments of a step attend to. At least one column, which may be masked."""
         rows = [
             [self.kept[id(document), at] for at in document.salient[batch.number]] if document.salient else []
             for document in batch.documents
@@ -386,7 +379,7 @@ class _Vectors:
 class _Ahead:
     """The encoder's second memory, from the last segment to the first, computed before the forward pass.
 
-    Each segment reads another state of it, and all of them together grow with the document: they wait on disk.
+    Each segment reads a state of its own, and all of them together grow with the document, so they are kept on disk.
     """
 
     def __init__(self, folder: Path, device: torch.device) -> None:
@@ -394,19 +387,19 @@ class _Ahead:
 
     @classmethod
     @contextmanager
-    def shelf(
+    def computed(
         cls, model: AwesomeBart, batches: Sequence[Callable[[], _Batch]], vectors: _Vectors | None
     ) -> Iterator[_Ahead]:
-        """Compute and store the states; they are gone when the document is done."""
+        """Compute and store the states, until the end of the context."""
         with TemporaryDirectory(prefix="awesum-ahead-") as folder:
             ahead = cls(Path(folder), model.device)
             encoder = model.model.encoder
-            with _quietly(model):
+            with _evaluating(model):
                 states: dict[int, MemoryState] = {}
                 for make in reversed(batches):
                     batch = make()
                     have = next(iter(states.values())).memory.shape[0] if states else 0
-                    if len(batch.documents) > have:  # documents whose last segment this is
+                    if len(batch.documents) > have:  # this is the last segment of some documents
                         fresh = encoder.start(len(batch.documents) - have, ahead=True)
                         states = {n: states[n].joined(state) if states else state for n, state in fresh.items()}
                     ahead._store(batch.number, states)
@@ -424,8 +417,8 @@ class _Ahead:
         }
         save_file(tensors, self.folder / f"{step}.safetensors")
 
-    def before(self, step: int, documents: int) -> dict[int, MemoryState]:
-        """What the segments of a step read of those behind them."""
+    def states(self, step: int, documents: int) -> dict[int, MemoryState]:
+        """The states that the segments of a step read, of the segments after them."""
         path = self.folder / f"{step}.safetensors"
         found: dict[int, dict[str, torch.Tensor]] = {}
         for key, tensor in load_file(path).items():

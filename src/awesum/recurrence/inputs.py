@@ -1,4 +1,4 @@
-"""A document as a model that remembers takes it, and what its targets weigh. Tokens only: no texts, no files."""
+"""A document as token ids, as the recurrent loops take it, and the weight of its targets. No texts, no files."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from dataclasses import dataclass
 import torch
 
 Backward = Callable[[torch.Tensor], object]
-"""Learns from a share of the loss."""
+"""Runs the backward pass of a share of the loss."""
 
 
 @dataclass(frozen=True)
 class DocumentInputs:
-    """A document as the model takes it."""
+    """A document as token ids."""
 
     name: str
     segments: Sequence[Sequence[int]]
-    """The tokens of each segment, what frames them included."""
+    """The tokens of each segment, with its special tokens."""
     targets: Sequence[Sequence[int]] = ()
-    """The tokens that each segment is to be answered with; a target of only special tokens is the empty summary."""
+    """The tokens of each segment's summary; only special tokens for an empty summary."""
     spans: Sequence[tuple[int, int, int]] = ()
-    """Salient sentences for the encoder's keys and values: segment, first token, behind the last."""
+    """Salient sentences for the encoder's keys and values: segment, first token, one past the last."""
     salient: Sequence[Sequence[int]] = ()
-    """Which of `spans` each segment may look at."""
+    """Which of `spans` each segment attends to."""
     requests: Sequence[Sequence[int]] = ()
     """For a causal model: the tokens between each segment and its answer."""
     frame: int = 0
-    """For a causal model: the first tokens of each segment, which are the same for all and not the document's."""
+    """For a causal model: how many tokens at the start of each segment are not the document's; the same for all."""
     special: int = 2
-    """The tokens that frame a target."""
+    """How many special tokens a target has."""
 
     @property
     def tokens(self) -> int:
-        """All that it is trained on."""
+        """The number of tokens that training on it processes."""
         return sum(len(tokens) for each in (self.segments, self.requests, self.targets) for tokens in each)
 
 
 def is_empty(document: DocumentInputs, number: int) -> bool:
-    """Whether a target has no token but those that frame it."""
+    """Whether a target is the empty summary."""
     return len(document.targets[number]) <= document.special
 
 
 def token_weight(document: DocumentInputs, empty_targets: bool) -> float:
-    """What a token of the targets weighs, for the mean over all of them."""
+    """The weight of one target token in the mean over all of them."""
     count = sum(
         len(target) for number, target in enumerate(document.targets) if empty_targets or not is_empty(document, number)
     )
@@ -51,5 +51,5 @@ def token_weight(document: DocumentInputs, empty_targets: bool) -> float:
 
 
 def longest_first(documents: Sequence[DocumentInputs]) -> list[int]:
-    """The places of the documents in the order of the rows of every step: those that have ended are the last ones."""
+    """The indices of the documents in the order of each step's rows: those that end first come last."""
     return sorted(range(len(documents)), key=lambda place: -len(documents[place].segments))

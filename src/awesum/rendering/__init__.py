@@ -1,4 +1,4 @@
-"""Showing a summary: plain text, Markdown, JSON, or one HTML page. Text and Markdown can be shown part by part."""
+"""Render a summary as plain text, Markdown, JSON or one HTML page. Text and Markdown can be rendered part by part."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def render(summary: Summary, form: Format) -> str:
 
 
 def render_part(part: Part, form: Format) -> str:
-    """One part as it stands in the text or Markdown of the whole."""
+    """One part, exactly as in the full text or Markdown."""
     text = " ".join(part.text.split())
     return f"{text} *({where(part)})*\n" if form == "markdown" else f"{text}\n"
 
 
 def where(part: Part) -> str:
-    """`pages 3-4`, or the segment where there are no pages."""
+    """`pages 3-4`, or `segment 2` if the document has no pages."""
     if not part.pages:
         return f"segment {part.segment + 1}"
     first, last = part.pages[0], part.pages[-1]

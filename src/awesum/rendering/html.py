@@ -1,7 +1,6 @@
-"""One self-contained page: the summary, and beside it the source with the salient sentences marked.
+"""One self-contained page: the summary next to the source, with the selected sentences highlighted.
 
-Each summary sentence is a link to the sentence of the source that bears it out. No script is needed to read it, and
-nothing is loaded from anywhere.
+Each sentence of the summary links to the source sentence that supports it. The page uses no scripts and loads nothing.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ span:target, mark:target { background: var(--here); scroll-margin-top: 30vh; }
 
 
 def page(summary: Summary) -> str:
-    """The whole page as text."""
+    """The whole page as HTML."""
     document = summary.document
     notes = "".join(f"<br>Note: {escape(note)}" for note in summary.notes)
     interrupted = "" if summary.complete else "<p><em>Interrupted: the rest of the summary is missing.</em></p>"
     return f"""{opening(f"Summary of {escape(document.path)}", _STYLE)}
-<header><h1>Summary of {escape(document.path)}</h1>Select a sentence to see what it rests on. Marked in the source: the
-salient sentences.</header>
+<header><h1>Summary of {escape(document.path)}</h1>Click a sentence to see its source. Highlighted in the source: the
+selected sentences.</header>
 <main>
 <section id="summary"><h2>Summary</h2>
 {"".join(_paragraph(part) for part in summary.parts)}{interrupted}</section>
@@ -59,7 +58,7 @@ salient sentences.</header>
 
 
 def opening(title: str, style: str) -> str:
-    """A page up to where its content begins."""
+    """The start of an HTML page, up to and including `<body>`."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -83,7 +82,7 @@ def _paragraph(part: Part) -> str:
 
 
 def _source(summary: Summary) -> Iterator[str]:
-    """The source, segment by segment; salient sentences as marks, other sources of a summary sentence as targets."""
+    """The source, segment by segment: selected sentences as `<mark>`, other link targets as `<span>`."""
     text = summary.document.text
     salient = {quote.start: (quote.end, "mark") for part in summary.parts for quote in part.salient}
     sources = {s.source.start: (s.source.end, "span") for part in summary.parts for s in part.sentences}

@@ -1,1 +1,1 @@
-"""How well texts agree: ROUGE, the greedy oracle of a document, and the target of each segment."""
+"""The overlap of texts: ROUGE, the greedy oracle of a document, and the target of each segment."""

@@ -1,7 +1,7 @@
-"""ROUGE-1 and ROUGE-2 on integers, where one text is compared with thousands; and ROUGE-L without a table of lengths.
+"""ROUGE-1 and ROUGE-2 on integers, to compare one text with thousands; and ROUGE-L without a table of lengths.
 
-The scores are those of Google's `rouge_score` with its stemmer, to the last bit, because the tokens are its own and the
-arithmetic is done in its order. What is fast is the counting: words become numbers once, and stems are remembered.
+The scores equal those of Google's `rouge_score` with its stemmer to the last bit: same tokens, same order of
+arithmetic. The counting is faster: each word becomes a number once, and stems are cached.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 STEMS = 2**17
-"""Words whose stems are remembered. A novel has a tenth of that; a limit keeps a large dataset from filling memory."""
+"""Words whose stems are cached. A novel has a tenth of that; the limit keeps a large dataset from filling RAM."""
 
 
 def tokens(text: str) -> list[str]:
-    """The stemmed words that ROUGE compares. Only a to z and digits count: text in other scripts has no tokens."""
+    """The stemmed words that ROUGE compares. Only a-z and digits count: text in other scripts has no tokens."""
     from rouge_score.tokenize import tokenize
 
     return tokenize(text, _stemmer())
 
 
 class _Stemmer:
-    """The stemmer of `rouge_score`, which takes nearly all of its time, asked only once for a word."""
+    """The stemmer of `rouge_score`, cached: stemming takes nearly all of the time."""
 
     def __init__(self) -> None:
         from nltk.stem.porter import PorterStemmer
@@ -44,45 +44,45 @@ def _stemmer() -> _Stemmer:
 
 
 class Vocabulary:
-    """Numbers for words, given out as they turn up. Only n-grams of one and the same vocabulary can be compared.
+    """Numbers words in order of appearance. Only n-grams of the same vocabulary can be compared.
 
-    Make one for a document and its summary, not one for a dataset: it only ever grows.
+    Use one per document and summary, not one per dataset: it only grows.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def words(self, text: str) -> NDArray[np.int64]:
-        """The tokens of `text` as numbers, in their order."""
+        """The tokens of `text` as numbers, in order."""
         numbers = self._numbers
         return np.array([numbers.setdefault(token, len(numbers)) for token in tokens(text)], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class NGrams:
-    """The n-grams of a text without their order: which ones, how often each, how many in all."""
+    """The n-grams of a text, unordered, with their counts."""
 
     ids: NDArray[np.int64]
-    """Each distinct n-gram once, ascending."""
+    """The distinct n-grams, ascending."""
     counts: NDArray[np.int64]
     total: int
 
     @classmethod
     def of(cls, words: NDArray[np.int64], n: Literal[1, 2]) -> NGrams:
-        """Count single words or pairs of neighbours. A pair is one number: the first word in its upper half."""
+        """Count words or word pairs. A pair is one number, with the first word in the upper half."""
         grams = words if n == 1 else (words[:-1] << 32) | words[1:]
         ids, counts = np.unique(grams, return_counts=True)
         return cls(ids, counts.astype(np.int64), len(grams))
 
 
 def overlap(one: NGrams, other: NGrams) -> int:
-    """How many n-grams two texts share; one that is repeated counts as often as both have it."""
+    """The number of n-grams shared by two texts, with multiplicity."""
     _, own, its = np.intersect1d(one.ids, other.ids, assume_unique=True, return_indices=True)
     return int(np.minimum(one.counts[own], other.counts[its]).sum())
 
 
 class Index:
-    """The n-grams of many texts, sorted, so that one text is compared with all of them at once."""
+    """The n-grams of many texts, sorted, to compare one text with all of them at once."""
 
     def __init__(self, texts: Sequence[NGrams]) -> None:
         ids = np.concatenate([text.ids for text in texts]) if texts else np.zeros(0, dtype=np.int64)
@@ -93,9 +93,9 @@ class Index:
         self._totals = np.array([text.total for text in texts], dtype=np.int64)
 
     def overlaps(self, ngrams: NGrams) -> NDArray[np.int64]:
-        """How many n-grams each text shares with `ngrams`; one that is repeated counts as often as both have it."""
+        """The number of n-grams that each text shares with `ngrams`, with multiplicity."""
         first, last = np.searchsorted(self._ids, ngrams.ids), np.searchsorted(self._ids, ngrams.ids, side="right")
-        found = last - first  # how many texts have each n-gram
+        found = last - first  # number of texts with each n-gram
         rows = np.arange(found.sum()) + np.repeat(last - np.cumsum(found), found)
         shared = np.minimum(self._counts[rows], np.repeat(ngrams.counts, found))
         return np.bincount(self._texts[rows], shared, minlength=len(self._totals)).astype(np.int64)
@@ -106,11 +106,11 @@ class Index:
 
 
 def common_subsequences(reference: Sequence[Sequence[str]], prediction: Sequence[Sequence[str]]) -> int:
-    """The words that ROUGE-L of the summary level counts as shared by two texts, given as sentences of tokens.
+    """The number of words that summary-level ROUGE-L counts as shared by two texts, given as sentences of tokens.
 
-    Each sentence of the reference is compared with all of the prediction's: a word counts once if it is in a longest
-    common subsequence with any of them, and as often as both texts have it. Where several subsequences are the longest,
-    the one of `rouge_score` is taken.
+    Each reference sentence is compared with all predicted ones: a word counts once if it is in a longest common
+    subsequence with any of them, and at most as often as both texts have it. If several subsequences are the longest,
+    the one of `rouge_score` is used.
     """
     left, taken = Counter(chain.from_iterable(reference)), Counter(chain.from_iterable(prediction))
     places = [_places(sentence) for sentence in prediction]
@@ -128,7 +128,7 @@ def common_subsequences(reference: Sequence[Sequence[str]], prediction: Sequence
 
 
 def _places(sentence: Sequence[str]) -> dict[str, int]:
-    """Where each token stands, as bits."""
+    """The positions of each token, as a bit mask."""
     places: dict[str, int] = {}
     for place, token in enumerate(sentence):
         places[token] = places.get(token, 0) | 1 << place
@@ -136,10 +136,10 @@ def _places(sentence: Sequence[str]) -> dict[str, int]:
 
 
 def _common(sentence: Sequence[str], other: Sequence[str], places: dict[str, int]) -> list[int]:
-    """The places in `sentence` of a longest common subsequence with `other`.
+    """The positions in `sentence` of a longest common subsequence with `other`.
 
-    A row of the usual table as one number: bit j is 0 where the length grows from j to j + 1, so that the length up to
-    j is the number of zeros below (Hyyrö 2004). All columns are computed at once.
+    Each row of the usual table is one integer: bit j is 0 where the length grows from j to j + 1, so the length up to j
+    is the number of zeros below it (Hyyrö 2004). All columns of a row are computed at once.
     """
     if places.keys().isdisjoint(sentence):
         return []
@@ -156,7 +156,7 @@ def _common(sentence: Sequence[str], other: Sequence[str], places: dict[str, int
             i, j = i - 1, j - 1
             found.append(i)
             continue
-        longer = (j - 1) - (rows[i] & (1 << j - 1) - 1).bit_count()  # with one word less of the other
+        longer = (j - 1) - (rows[i] & (1 << j - 1) - 1).bit_count()  # without the last word of `other`
         if longer > j - (rows[i - 1] & (1 << j) - 1).bit_count():
             j -= 1
         else:
@@ -165,9 +165,9 @@ def _common(sentence: Sequence[str], other: Sequence[str], places: dict[str, int
 
 
 def f_measure(overlap: ArrayLike, predicted: ArrayLike, reference: ArrayLike) -> NDArray[np.float64]:
-    """F of so many shared n-grams, given how many the two texts have: numbers or arrays of them, 0 where none are.
+    """The F-measure from the shared n-grams and the totals of the two texts: numbers or arrays; 0 without overlap.
 
-    Twice the overlap over the sum would be the same but for rounding; this is how `rouge_score` rounds.
+    Twice the overlap over the sum of the totals would be the same up to rounding; this rounds like `rouge_score`.
     """
     precision = np.asarray(overlap) / np.maximum(predicted, 1)
     recall = np.asarray(overlap) / np.maximum(reference, 1)

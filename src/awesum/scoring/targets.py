@@ -1,7 +1,7 @@
-"""Targets: which part of the reference summary each segment of a document has to learn to write.
+"""Targets: the part of the reference summary that each segment of a document learns to write.
 
-Each sentence of the summary goes to the segment that it shares most with, by ROUGE-1 + ROUGE-2. None is left out and
-none is given twice, so that the targets of all segments together are the summary.
+Each sentence of the summary is assigned to the segment it overlaps most with, by ROUGE-1 + ROUGE-2. Every sentence is
+assigned exactly once, so the targets of all segments together are the summary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from awesum.scoring.rouge import Index, NGrams, Vocabulary
 
 
 def assign(summary: str, document_text: str, segments: Sequence[Segment]) -> list[str]:
-    """The target of each segment: its sentences of the summary, in order, one space between; "" where it has none."""
+    """The target of each segment: its sentences of the summary, in order, joined by spaces; "" if it has none."""
     sentences = [sentence for start, end in sentence_spans(summary) if (sentence := summary[start:end].strip())]
     places = nearest(sentences, [document_text[segment.start : segment.end] for segment in segments])
     targets: list[list[str]] = [[] for _ in segments]
@@ -26,14 +26,14 @@ def assign(summary: str, document_text: str, segments: Sequence[Segment]) -> lis
 
 
 def nearest(sentences: Sequence[str], texts: Sequence[str]) -> list[int]:
-    """For each sentence the text with the highest ROUGE-1 F + ROUGE-2 F with it; of equal ones the first.
+    """The index of the text with the highest ROUGE-1 F + ROUGE-2 F for each sentence; of equal ones, the first.
 
-    A sentence that shares no word with any text (a row of dashes; Chinese, of which ROUGE knows no word) goes where it
-    stands: sentence i of n to text i/n of the way. Summaries mostly follow their document, and giving all of these to
-    the first text would teach it to write what it knows nothing of.
+    A sentence that shares no word with any text (a row of dashes; Chinese, which has no ROUGE tokens) is assigned by
+    position: sentence i of n to the text at i/n. Summaries mostly follow their document, and assigning all of these to
+    the first text would teach it to write what it cannot know.
     """
     if sentences and not texts:
-        raise ValueError("there is no text that the sentences could go to")
+        raise ValueError("there is no text to assign the sentences to")
     vocabulary = Vocabulary()
     words = [vocabulary.words(text) for text in texts]
     unigrams, bigrams = (Index([NGrams.of(text, n) for text in words]) for n in (1, 2))

@@ -1,10 +1,10 @@
-"""Training and measuring the extractor on prepared documents.
+"""Train and evaluate the extractor on prepared documents.
 
-What a sentence is worth is half its oracle label and half the density with which the summary's words are in it: the
-oracle's choice among sentences that say the same is arbitrary, and the density tells what it would have taken else.
-Documents stream from their shards in another order each epoch. The epoch that is best on validation documents, each at
-the length of its reference, is kept. Length and redundancy are then fitted to those of the first dataset, because how
-long summaries are is a custom of each.
+The training label of a sentence is half its oracle label and half the density of the summary's words in it: the
+oracle's choice among sentences that say the same is arbitrary, and the density credits the alternatives. Documents
+stream from their shards in a new order each epoch. The epoch with the best validation ROUGE, each extract as long as
+its reference, is kept. Length and redundancy are then fitted to the validation documents of the first dataset, because
+the usual length of a summary differs between datasets.
 """
 
 from __future__ import annotations
@@ -40,40 +40,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MIXED = 8
-"""Shards whose documents are mixed with each other."""
+"""Shards whose documents are shuffled together."""
 REDUNDANCIES = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 FACTORS = (0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
-"""What is tried in calibrating: cosines, and times the length that summaries have."""
+"""Candidates for calibration: cosines, and multiples of the fitted length."""
 SHARES = tuple(tenth / 10 for tenth in range(11))
-"""Of the extractor's own scores."""
+"""Candidates for the weight of the extractor in the scores."""
 LONGEST = (2000, 3000, 4000, 6000, 10_000, 20_000)
-"""Words of a document beyond which its summary gets no longer: one of these."""
+"""Candidates for the document length, in words, beyond which the summary gets no longer."""
 
 
 @dataclass(frozen=True)
 class ExtractorSettings:
-    """How an extractor is trained."""
+    """The settings of a training run."""
 
     data: tuple[str, ...]
-    """Folders that `awesum data prepare` has made. The first is the one that length and redundancy are fitted to."""
+    """Folders written by `awesum data prepare`. Length and redundancy are fitted to the first."""
     output: str
-    """The safetensors file."""
+    """The safetensors file to write."""
     epochs: int = 10
     learning_rate: float = 1e-3
     batch: int = 4
-    """Documents before the weights change."""
+    """Documents per update."""
     weight_decay: float = 0.05
     oracle_share: float = 0.5
-    """Of what a sentence is worth, the part that is its oracle label."""
+    """Weight of the oracle label in the training label; the rest is density."""
     validation_documents: int | None = 100
-    """From each folder, evenly spread."""
+    """Documents from each folder, evenly spaced; None for all."""
     seed: int = 0
     shape: Shape = field(default_factory=Shape)
 
 
 @dataclass(frozen=True)
 class Item:
-    """A document as the extractor learns from it."""
+    """A document as a training example of the extractor."""
 
     texts: list[str]
     summary: str
@@ -83,23 +83,23 @@ class Item:
 
     @cached_property
     def costs(self) -> list[float]:
-        """Words of each sentence; zero where it cannot be chosen."""
+        """The words of each sentence; zero if it must not be selected."""
         return word_costs(self.texts)
 
     @cached_property
     def words(self) -> int:
-        """Of the document."""
+        """The words of the document."""
         return sum(map(count_words, self.texts))
 
     @cached_property
     def reference(self) -> tuple[Vocabulary, NGrams, NGrams]:
-        """What the summary says, in numbers."""
+        """The n-grams of the summary, and their vocabulary."""
         vocabulary = Vocabulary()
         words = vocabulary.words(self.summary)
         return vocabulary, NGrams.of(words, 1), NGrams.of(words, 2)
 
     def worth(self, oracle_share: float) -> NDArray[np.float32]:
-        """What each sentence is worth, between 0 and 1."""
+        """The training label of each sentence, from 0 to 1."""
         vocabulary, one, two = self.reference
         words = [vocabulary.words(text) for text in self.texts]
         density = np.zeros(len(self.texts))
@@ -112,7 +112,7 @@ class Item:
         return (oracle_share * chosen + (1 - oracle_share) * density.clip(0, 1)).astype(np.float32)
 
     def rouge(self, chosen: Sequence[int]) -> tuple[float, float]:
-        """ROUGE-1 and ROUGE-2 of some of its sentences."""
+        """ROUGE-1 and ROUGE-2 of the chosen sentences."""
         vocabulary, one, two = self.reference
         words = vocabulary.words(" ".join(self.texts[index] for index in chosen))
         own, pairs = NGrams.of(words, 1), NGrams.of(words, 2)
@@ -123,7 +123,7 @@ class Item:
 
 
 class Items:
-    """Prepared documents as items; the queries are read by the encoder that has read the sentences."""
+    """Prepared documents as items. Queries are encoded by the encoder that computed the sentence vectors."""
 
     def __init__(self, folders: Sequence[str], split: str) -> None:
         self.splits: list[PreparedSplit] = [prepared(folder, split) for folder in folders]
@@ -131,17 +131,17 @@ class Items:
 
     @cached_property
     def encoder(self) -> SentenceEncoder:
-        """The one that made the vectors, loaded when there is a query."""
+        """The encoder of the sentence vectors, loaded for the first query."""
         name = self.splits[0].encoder["name"]
         if name == GIVEN:
             raise AwesumError(
-                f"the vectors in {self.splits[0].folder} are of an encoder that has no name, which cannot read the "
-                "queries: prepare the documents with --encoder NAME_OR_PATH, or with the embedded one"
+                f"the vectors in {self.splits[0].folder} are from an unnamed encoder, which cannot be loaded to encode "
+                "the queries: prepare the documents with --encoder NAME_OR_PATH, or with the default one"
             )
         return SentenceEncoder.load(minilm_folder() if name == MINILM_WHEEL.requirement else name)
 
     def item(self, document: PreparedDocument) -> Item:
-        """A document as the extractor learns from it."""
+        """Convert a prepared document."""
         query = self.encoder.encode([document.query])[0] if document.query else None
         texts = [document.document[start:end] for start, end in document.sentences]
         embeddings = document.embeddings.astype(np.float32)
@@ -151,7 +151,7 @@ class Items:
         return sum(map(len, self.splits))
 
     def mixed(self, chance: random.Random) -> Iterator[Item]:
-        """All of them in some order; a few shards are in memory at a time."""
+        """All items in random order, with a few shards in RAM at a time."""
         order = [(split, number) for split in self.splits for number in range(split.shards)]
         chance.shuffle(order)
         for first in range(0, len(order), MIXED):
@@ -160,7 +160,7 @@ class Items:
             yield from map(self.item, documents)
 
     def spread(self, count: int | None) -> Iterator[Item]:
-        """So many of each folder, evenly spread, or all."""
+        """`count` items of each folder, evenly spaced, or all."""
         for split in self.splits:
             wanted = {number * len(split) // count for number in range(count)} if count else range(len(split))
             yield from (self.item(document) for number, document in enumerate(split) if number in wanted)
@@ -183,17 +183,17 @@ def _to_stderr(note: str) -> None:
 def train(
     settings: ExtractorSettings, *, quiet: bool = False, say: Callable[[str], object] = _to_stderr
 ) -> TrainedSalience:
-    """Train an extractor, calibrate it, and write it to its file, which is replaced after each better epoch."""
+    """Train an extractor, calibrate it, and write it to its file, which is replaced whenever an epoch is better."""
     output = Path(settings.output)
     if not output.parent.is_dir():
-        raise AwesumError(f"there is no folder {output.parent}: make it, or give another output")
+        raise AwesumError(f"there is no folder {output.parent}: create it, or give another output")
     if output.is_dir():
-        raise AwesumError(f"{output} is a folder: give the name of a file as output")
+        raise AwesumError(f"{output} is a folder: give a file name as output")
     items = Items(settings.data, "train")
     validation = [list(Items([folder], "validation").spread(settings.validation_documents)) for folder in settings.data]
     for split, counts in (("train", [len(items)]), ("validation", map(len, validation))):
         if not all(counts):
-            raise AwesumError(f"the split {split!r} of {' or '.join(settings.data)} holds no documents: prepare others")
+            raise AwesumError(f"the split {split!r} of {' or '.join(settings.data)} has no documents: prepare others")
     size = validation[0][0].embeddings.shape[1]
     torch.manual_seed(settings.seed)
     torch.set_flush_denormal(True)
@@ -202,7 +202,7 @@ def train(
     optimizer = torch.optim.AdamW(extractor.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.learning_rate, total_steps=steps + 1)
     say(
-        f"{len(items):,} documents to learn from, {sum(map(len, validation)):,} to choose by, "
+        f"{len(items):,} training documents, {sum(map(len, validation)):,} validation documents, "
         f"{sum(parameter.numel() for parameter in extractor.parameters()):,} weights"
     )
     best = -1.0
@@ -232,7 +232,7 @@ def _epoch(
     schedule: torch.optim.lr_scheduler.LRScheduler,
     quiet: bool,
 ) -> float:
-    """Once through all documents; gives the mean loss."""
+    """One pass over all documents; returns the mean loss."""
     extractor.train()
     total = 0.0
     order = items.mixed(random.Random(f"{settings.seed} {epoch}"))
@@ -262,9 +262,9 @@ def _save(salience: TrainedSalience, path: Path) -> None:
 
 
 def fit_length(items: Sequence[Item]) -> Calibration:
-    """The curve of the words of a summary over those of its document, by least squares of logarithms.
+    """Fit summary length as a power of document length, by least squares on logarithms.
 
-    A longer document has no shorter summary, and no larger share of it: the power is from 0 to 1.
+    The power is limited to 0 to 1: a longer document has no shorter summary, and no larger share of it.
     """
     documents = np.array([max(item.words, 1) for item in items], dtype=float)
     summaries = np.log([max(count_words(item.summary), 1) for item in items])
@@ -282,20 +282,20 @@ def fit_length(items: Sequence[Item]) -> Calibration:
 
 
 def extract(salience: Salience, item: Item, amount: float, redundant: float = REDUNDANT) -> list[int]:
-    """The sentences that a salience would choose."""
+    """The sentences selected by the scores of `salience`."""
     scores = salience.score(item.texts, item.embeddings, item.query)
     return choose(scores, item.embeddings, item.costs, amount, redundant=redundant)
 
 
 def measure(salience: Salience, items: Sequence[Item]) -> tuple[float, float]:
-    """Mean ROUGE-1 and ROUGE-2 of extracts as long as the reference."""
+    """Mean ROUGE-1 and ROUGE-2 of extracts as long as their references."""
     found = [item.rouge(extract(salience, item, float(count_words(item.summary)))) for item in items]
     one, two = np.mean(found, axis=0)
     return float(one), float(two)
 
 
 def fit_trust(salience: TrainedSalience, validation: Sequence[Sequence[Item]]) -> Trust:
-    """The share of the extractor in the scores that gives the highest ROUGE, each dataset counting the same."""
+    """The weight of the extractor in the scores that gives the highest ROUGE; each dataset counts equally."""
 
     def best(asked: bool, otherwise: float) -> float:
         means = []
@@ -319,7 +319,7 @@ def _by_share(salience: TrainedSalience, item: Item) -> list[float]:
 
 
 def calibrate(salience: TrainedSalience, items: Sequence[Item]) -> Calibration:
-    """The length and the redundancy that give the highest ROUGE-1 + ROUGE-2."""
+    """The length and the redundancy limit with the highest ROUGE-1 + ROUGE-2."""
     fitted = fit_length(items)
     scores = [salience.score(item.texts, item.embeddings, item.query) for item in items]
 
@@ -337,14 +337,14 @@ def calibrate(salience: TrainedSalience, items: Sequence[Item]) -> Calibration:
 
 @dataclass(frozen=True)
 class Row:
-    """A system's figures, as means over documents."""
+    """The figures of one system, as means over documents."""
 
     name: str
     rouge: tuple[float, float, float]
     """ROUGE-1, ROUGE-2 and summary-level ROUGE-L, as percentages."""
     words: float
     f1: float
-    """Of its sentences against those of the oracle, over all documents, as a percentage."""
+    """F1 of its sentences against those of the oracle, over all documents, as a percentage."""
 
 
 def evaluate(
@@ -357,13 +357,13 @@ def evaluate(
     processes: int | None = None,
     quiet: bool = False,
 ) -> list[Row]:
-    """Lead, unsupervised, trained and oracle extracts of a split, at the length that the model decides on.
+    """Evaluate lead, unsupervised, trained and oracle extracts of a split, at the model's default length.
 
-    `at_reference` gives all of them the words of the reference instead.
+    With `at_reference`, all of them get the length of the reference instead.
     """
     items = Items([folder], split)
     if not len(items):
-        raise AwesumError(f"the split {split!r} of {folder} holds no documents: prepare another")
+        raise AwesumError(f"the split {split!r} of {folder} has no documents: prepare another")
     count = min(documents or len(items), len(items))
     names = ("lead", "unsupervised", "trained", "oracle")
     pairs = dict.fromkeys(names, (0, 0, 0))
@@ -400,7 +400,7 @@ def evaluate(
 
 
 def table(rows: Sequence[Row]) -> str:
-    """For a person."""
+    """The rows as a plain-text table."""
     lines = [f"{'':<14}{'R-1':>7}{'R-2':>7}{'R-Lsum':>8}{'words':>7}{'F1':>7}"]
     for row in rows:
         one, two, longest = row.rouge
@@ -409,7 +409,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _lead(item: Item, amount: float) -> list[int]:
-    """The first sentences, as long as the others' choice."""
+    """The first sentences, up to `amount` words."""
     chosen: list[int] = []
     for index, cost in enumerate(item.costs):
         if amount <= 0:
@@ -421,7 +421,7 @@ def _lead(item: Item, amount: float) -> list[int]:
 
 
 class _Rouge:
-    """That of a reference and the chosen sentences, a line each."""
+    """ROUGE of a reference and an extract with one sentence per line."""
 
     def __init__(self) -> None:
         self.rouge = Rouge()

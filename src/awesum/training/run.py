@@ -1,149 +1,176 @@
-"""A training run from beginning to end: data, model, trainer, and the model that is kept."""
+"""A training run from beginning to end: check, load, train, save. What is trained is a `Trainable`."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import TrainingArguments, set_seed
 
-from awesum import datasets
+from awesum import datasets, systems
+from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience import Salience
 from awesum.analysis.salience.centrality import Centrality
 from awesum.analysis.salience.trained import TrainedSalience
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, check_writable
-from awesum.loading import choose_device, load_tokenizer, window_of
-from awesum.models.adapter import AdapterConfig, AwesomeCausal
-from awesum.models.bart import AwesomeBart, AwesomeConfig
-from awesum.models.causal import load_base
-from awesum.preparation import CausalPreparation, Preparation, Prepared
+from awesum.loading import choose_device
+from awesum.prepared.prepare import _encoder_settings as encoder_settings
 from awesum.prepared.splits import PreparedSplit, has_split, is_prepared, prepared
-from awesum.recurrence import causal
-from awesum.recurrence import train as pass_over_segments
-from awesum.settings import ADAPTER
-from awesum.training.settings import TrainingSettings
-from awesum.training.trainer import AwesomeTrainer, last_checkpoint
-from awesum.training.trunk import TrunkCache, plan, read_now
-from awesum.weights import MINILM_WHEEL, minilm_folder
+from awesum.training import record
+from awesum.training.examples import Examples
+from awesum.training.settings import CENTRALITY, TrainingSettings, settings_class
+from awesum.training.trainable import Report
+from awesum.training.trainer import AwesomeTrainer, last_checkpoint, step_of
+from awesum.weights import MINILM_WHEEL
+
+Data = datasets.Examples | PreparedSplit
 
 
 def _to_stderr(note: str) -> None:
-    print(note, file=sys.stderr)
+    print(f"awesum: {note}", file=sys.stderr, flush=True)
 
 
 def train(
     settings: TrainingSettings,
+    options: Any = None,
     *,
-    encoder: SentenceEncoder | None = None,
+    analyst: Analyst | None = None,
     quiet: bool = False,
-    say: Callable[[str], object] = _to_stderr,
+    say: Report = _to_stderr,
 ) -> Path:
-    """Train, going on where an interrupted run stopped, and return the folder with the trained model."""
-    output = _writable(Path(settings.output))
-    examples = _examples(settings, encoder)
-    validation = _validation(settings)
-    checkpoint = last_checkpoint(output)
-    if checkpoint:
-        _same_equipment(checkpoint, settings)
-        say(f"going on from {checkpoint}")
-    set_seed(settings.seed)
+    """Train, resuming an interrupted run, and return the folder with the trained model.
+
+    `options` are the system's own settings (its defaults, if left out). `analyst` stands for the encoder and the
+    extractor of the settings.
+    """
+    options = settings_class(settings.system)() if options is None else options
     precision, reason = _precision(settings)
-    model: AwesomeBart | AwesomeCausal
-    equipment: AwesomeConfig | AdapterConfig
-    if settings.base:
-        equipment = AdapterConfig(**settings.adapter)
-        model, tokenizer = load_base(settings.base, equipment)
-        if precision == "float32":
-            model.float()
-        options: dict[str, Any] = {"window": window_of(model.base.config), "end": model.end}
-        kind: type[Preparation] = CausalPreparation
+    extractor = _extractor(settings)
+    trainable = systems.load(settings.system).trainable(settings.base, options)  # checks all settings, loads nothing
+    output = _writable(Path(settings.output).expanduser())
+    earlier, checkpoint = record.read(output), last_checkpoint(output)
+    if checkpoint and not earlier:
+        raise AwesumError(
+            f"{output} has checkpoints but no {record.FILE}: give another --output, or delete that folder"
+        )
+    if earlier and (checkpoint or record.is_finished(earlier)):
+        record.check_same(output, earlier, settings, options)
+        record.check_base(output, earlier, settings.base, trainable.fingerprint())
+        if _is_done(output, earlier, settings, checkpoint):
+            say(f"{output} is trained already with these settings: nothing to do")
+            return output
     else:
-        model = AwesomeBart.from_pretrained(settings.model, **settings.equipment)
-        tokenizer = load_tokenizer(settings.model)
-        equipment = model.config
-        _set_generation(model, settings)
-        options, kind = {}, Preparation
-    weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if not weights:
-        raise AwesumError("there is nothing to train: give the adapter a --memory, or its layers an --update")
+        earlier = None
+    is_shipped = analyst is None and not settings.encoder
+    analyst = analyst or Analyst(_encoder(settings, extractor), extractor)
+    training, validation = _training(settings, None if is_shipped else analyst), _validation(settings)
+    if checkpoint:
+        say(f"resuming from {checkpoint}")
+    set_seed(settings.seed)
+    model = trainable.model
+    if precision == "float32":
+        model.float()
+    weights = sum(weight.numel() for weight in model.parameters())
+    trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     say(
-        f"{sum(parameter.numel() for parameter in model.parameters()) / 1e6:,.1f}M parameters, "
-        f"{sum(parameter.numel() for parameter in weights) / 1e6:,.1f}M of them trained, "
-        f"memory: {equipment.memory}, salient content: {equipment.salient}, {precision} ({reason})"
+        f"{settings.system}: {weights / 1e6:,.1f}M parameters, {trained / 1e6:,.1f}M of them trained, "
+        f"{trainable.describe()}, {precision} ({reason})"
     )
-    preparation = kind(
-        tokenizer,
-        equipment,
-        encoder or SentenceEncoder.load(minilm_folder()),
-        TrainedSalience.load() if encoder is None else Centrality(),
-        max_tokens=settings.max_tokens,
-        say=say,
-        **options,
+    inputs = trainable.inputs(analyst, settings.max_tokens, say)
+    cache = cache_folder() / "inputs"
+    documents = Examples(training, inputs, cache)
+    measured = Examples(validation, inputs, cache) if validation else None
+    trainable.plan(documents, measured, settings.epochs, say)
+    run = record.Record(
+        output,
+        settings,
+        options,
+        base_fingerprint=trainable.fingerprint(),
+        documents=len(documents),
+        validation_documents=len(measured or ()),
+        precision=precision,
+        earlier=earlier,
+        resumed_at=step_of(checkpoint) if checkpoint else 0,
     )
-    folder = cache_folder() / "prepared"
-    documents = Prepared(examples, preparation, folder)
-    measured = Prepared(validation, preparation, folder) if validation else None
     trainer = AwesomeTrainer(
-        model=model,
-        args=_arguments(settings, precision, bool(validation), quiet),
+        trainable=trainable,
+        args=_arguments(settings, output, precision, bool(measured), quiet),
         train_dataset=documents,
         eval_dataset=measured,
-        processing_class=tokenizer,
-        pass_over=_loop(model, settings, documents, measured, say),
+        processing_class=trainable.tokenizer,
+        callbacks=[run],
         empty_targets=settings.empty_targets,
         label_smoothing=settings.label_smoothing,
     )
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.save_trained()
+    run.finish(trainer.state)
     trainer.leave()
     return output
 
 
-def _loop(
-    model: AwesomeBart | AwesomeCausal,
-    settings: TrainingSettings,
-    documents: Prepared,
-    measured: Prepared | None,
-    say: Callable[[str], object],
-) -> Callable[..., torch.Tensor]:
-    """The loop that passes over the documents."""
-    if isinstance(model, AwesomeBart):
-        return partial(pass_over_segments, trunk_batch=settings.trunk_batch)
-    if not settings.freeze_trunk:
-        return partial(causal.train, read=partial(read_now, model))
-    cache = TrunkCache(model, cache_folder() / "trunk")
-    plan(cache, documents, measured, settings.epochs, say)
-    return partial(causal.train, read=cache)
+def _is_done(output: Path, earlier: dict[str, Any], settings: TrainingSettings, checkpoint: Path | None) -> bool:
+    """Whether there is nothing left to train; raises if there is, but no checkpoint to resume from."""
+    if not record.is_finished(earlier) or not any(output.glob("*.safetensors")):
+        return False
+    if settings.epochs == earlier["settings"]["epochs"]:
+        return True
+    if checkpoint is None:
+        raise AwesumError(
+            f"{output} has no checkpoint from which to train for {settings.epochs:g} epochs: give another --output, or "
+            "delete that folder to train anew"
+        )
+    return False
 
 
 def _writable(folder: Path) -> Path:
     try:
         check_writable(folder, is_folder=True)
     except OSError as error:
-        raise AwesumError(f"cannot write to {folder} ({error.strerror}): give another folder as output") from error
+        raise AwesumError(f"cannot write to {folder} ({error.strerror}): give another --output folder") from error
     return folder
 
 
-def _examples(settings: TrainingSettings, encoder: SentenceEncoder | None) -> datasets.Examples | PreparedSplit:
-    """What to train on: a dataset, or what `awesum data prepare` has made of one."""
+def _extractor(settings: TrainingSettings) -> Salience | None:
+    """The extractor that was asked for; None for the shipped one."""
+    if not settings.extractor:
+        return None
+    return Centrality() if settings.extractor == CENTRALITY else TrainedSalience.load(settings.extractor)
+
+
+def _encoder(settings: TrainingSettings, extractor: Salience | None) -> SentenceEncoder | None:
+    """The sentence encoder that was asked for; None for the embedded one."""
+    if not settings.encoder:
+        return None
+    encoder = SentenceEncoder.load(settings.encoder)
+    if isinstance(extractor, TrainedSalience) and extractor.extractor.shape.vector != encoder.size:
+        raise AwesumError(
+            f"{settings.extractor} was trained with vectors of size {extractor.extractor.shape.vector}, and those of "
+            f"{settings.encoder} have size {encoder.size}: give the extractor that was trained with this encoder"
+        )
+    return encoder
+
+
+def _training(settings: TrainingSettings, analyst: Analyst | None) -> Data:
+    """The documents to train on. `analyst` is given if its encoder is not the embedded one."""
     if not is_prepared(settings.data):
         return datasets.load(settings.data, "train")[: settings.documents]
     split = prepared(settings.data, "train")
-    if encoder is None and split.encoder["sha256"] != MINILM_WHEEL.sha256:
+    sha256 = encoder_settings(analyst.encoder)["sha256"] if analyst else MINILM_WHEEL.sha256
+    if split.encoder["sha256"] != sha256:
+        wanted = settings.encoder or ("another encoder" if analyst else "the embedded encoder")
         raise AwesumError(
-            f"the vectors in {split.folder} are of {split.encoder['name']}, and training reads with the embedded "
-            "encoder: prepare the documents without --encoder"
+            f"the vectors in {split.folder} were computed by {split.encoder['name']}, and training uses {wanted}: "
+            "prepare the documents again with the same --encoder as here"
         )
     return split.head(settings.documents)
 
 
-def _validation(settings: TrainingSettings) -> datasets.Examples | PreparedSplit | None:
+def _validation(settings: TrainingSettings) -> Data | None:
     """The validation split, if there is one."""
     if is_prepared(settings.data):
         there = has_split(settings.data, "validation")
@@ -153,47 +180,23 @@ def _validation(settings: TrainingSettings) -> datasets.Examples | PreparedSplit
     return datasets.load(settings.data, "validation")[: settings.validation_documents]
 
 
-def _same_equipment(checkpoint: Path, settings: TrainingSettings) -> None:
-    name = ADAPTER if settings.base else "config.json"
-    try:
-        saved = json.loads((checkpoint / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AwesumError(f"{checkpoint} has no readable {name}: remove that folder and run again") from error
-    wanted = json.loads(json.dumps(settings.adapter if settings.base else settings.equipment))
-    for name, value in wanted.items():
-        if saved.get(name) != value:
-            raise AwesumError(
-                f"{checkpoint} was trained with {name}={saved.get(name)!r}, not {value!r}: "
-                "give another output folder, or the same settings"
-            )
-
-
-def _set_generation(model: AwesomeBart, settings: TrainingSettings) -> None:
-    """How the trained model writes, kept with it."""
-    longest = min(settings.max_part, model.config.max_position_embeddings)
-    model.generation_config.update(
-        num_beams=settings.num_beams,
-        no_repeat_ngram_size=settings.no_repeat_ngram,
-        max_length=longest,
-        early_stopping=True,
-    )
-
-
 def _precision(settings: TrainingSettings) -> tuple[str, str]:
+    """The number format to train in, and the reason."""
     if settings.precision != "auto":
         if settings.precision == "float16" and not torch.cuda.is_available():
-            raise AwesumError("precision=float16 needs a GPU, and there is none: say float32, bfloat16 or auto")
+            raise AwesumError("precision=float16 needs a CUDA device, and there is none: say float32, bfloat16 or auto")
         return settings.precision, "as asked for"
-    _, dtype, reason = choose_device()
+    device, dtype, reason = choose_device()
+    if device.type == "mps":
+        return "float32", f"{reason}, which has no mixed precision for training"
     return str(dtype).removeprefix("torch."), reason
 
 
-def _arguments(settings: TrainingSettings, precision: str, evaluate: bool, quiet: bool) -> TrainingArguments:
-    options: dict[str, Any] = {}
-    if settings.gradient_checkpointing:
-        options |= {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
+def _arguments(
+    settings: TrainingSettings, output: Path, precision: str, evaluate: bool, quiet: bool
+) -> TrainingArguments:
     return TrainingArguments(
-        output_dir=settings.output,
+        output_dir=str(output),
         learning_rate=settings.learning_rate,
         num_train_epochs=settings.epochs,
         warmup_steps=settings.warmup_steps,
@@ -204,7 +207,7 @@ def _arguments(settings: TrainingSettings, precision: str, evaluate: bool, quiet
         weight_decay=settings.weight_decay,
         bf16=precision == "bfloat16",
         fp16=precision == "float16",
-        use_cpu=not torch.cuda.is_available(),
+        use_cpu=choose_device()[0].type == "cpu",
         save_strategy="steps",
         save_steps=settings.save_steps,
         save_total_limit=settings.keep,
@@ -216,5 +219,4 @@ def _arguments(settings: TrainingSettings, precision: str, evaluate: bool, quiet
         report_to="none",
         remove_unused_columns=False,
         label_names=["documents"],
-        **options,
     )

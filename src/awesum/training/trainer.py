@@ -1,4 +1,4 @@
-"""The library's Trainer with one thing of ours: a step is a document that goes by segment by segment.
+"""The library's Trainer with one change: a training step takes documents through the model segment by segment.
 
 Mixed precision, schedules, logging, checkpoints, resuming and several processes are the library's.
 """
@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,58 +20,60 @@ from safetensors import SafetensorError
 from transformers import PrinterCallback, ProgressCallback, Trainer
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from awesum.compat import TrainerHooks
 from awesum.errors import AwesumError
 from awesum.footprint import peak_memory
-from awesum.models.adapter import AwesomeCausal
-from awesum.models.bart import AwesomeBart
 from awesum.recurrence import DocumentInputs, train
+from awesum.training.trainable import Trainable
 
 BUCKET = 2**25
-"""Numbers of the gradient that are exchanged at a time."""
+"""Gradient values exchanged between processes at a time."""
 STATE = "trainer_state.json"
-"""The file that the library writes last into a checkpoint: one without it, or with half of it, was not finished."""
+"""The file that the library writes last: a checkpoint without it, or with a broken one, is incomplete."""
 UNSAVED = (OSError, RuntimeError, SafetensorError)
-"""What a full disk may look like: torch and safetensors wrap it in errors of their own."""
+"""The errors of a full disk, some of them wrapped by torch and safetensors."""
 
 
 def collate(documents: Sequence[DocumentInputs]) -> dict[str, Any]:
-    """A batch is its documents as they are: each step pads what it needs."""
+    """A batch is a list of documents: each step pads what it needs."""
     return {"documents": list(documents)}
 
 
-class AwesomeTrainer(Trainer):
-    """Trains a model on `DocumentInputs` in memory that does not depend on how many segments they have.
+class AwesomeTrainer(TrainerHooks, Trainer):
+    """Trains a model on `DocumentInputs`, in memory that does not depend on their number of segments.
 
-    `pass_over` is one of the loops in `recurrence`: of an encoder with a decoder, or of a causal model.
+    Give a `trainable`; or, for a model alone, `model` and `pass_over`, one of the loops in `recurrence`.
     """
 
     def __init__(
         self,
         *args: Any,
+        trainable: Trainable | None = None,
         pass_over: Callable[..., torch.Tensor] = train,
         empty_targets: bool = True,
         label_smoothing: float = 0.0,
         **kwargs: Any,
     ) -> None:
+        if trainable is not None:
+            kwargs["model"] = trainable.model
         super().__init__(*args, data_collator=collate, **kwargs)
-        self._pass_over = pass_over
-        self._how: dict[str, Any] = {"empty_targets": empty_targets, "label_smoothing": label_smoothing}
+        self._trainable = trainable
+        self._loss = partial(pass_over, self.model) if trainable is None else trainable.loss
+        self._options: dict[str, Any] = {"empty_targets": empty_targets, "label_smoothing": label_smoothing}
         self.tokens = 0
-        """Tokens of segments and targets that this process has trained on."""
+        """Tokens that this process has trained on."""
         self._started = time.perf_counter()
         self.remove_callback(ProgressCallback)
-        self.remove_callback(PrinterCallback)  # which would take its place where there is no bar
+        self.remove_callback(PrinterCallback)  # the library adds it where there is no bar
         if not self.args.disable_tqdm:
             self.add_callback(Progress(self))
 
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One batch of documents, with a backward pass after each segment; gradients are exchanged once."""
+        """One batch of documents, with a backward pass after each segment and one exchange of gradients."""
         model.train()
         documents: list[DocumentInputs] = inputs["documents"]
         if not self.tokens:
             self._started = time.perf_counter()
-        # The bare model: a wrapper for several processes would exchange gradients at every backward pass.
-        bare: AwesomeBart | AwesomeCausal = self.accelerator.unwrap_model(model)
         batches = self.current_gradient_accumulation_steps
 
         def backward(loss: torch.Tensor) -> None:
@@ -78,24 +81,24 @@ class AwesomeTrainer(Trainer):
                 raise AwesumError(self._not_finite(documents))
             self.accelerator.backward(loss / batches)
 
+        # The model itself: the wrapper for several processes would exchange gradients at every backward pass.
         with self.accelerator.autocast():
-            loss = self._pass_over(bare, documents, backward, **self._how)
+            loss = self._loss(documents, backward, **self._options)
         if self.accelerator.sync_gradients and self.accelerator.num_processes > 1:
-            self._exchange_gradients(bare)
+            self._exchange_gradients(self.accelerator.unwrap_model(model))
         self.tokens += sum(document.tokens for document in documents)
         return loss / batches
 
     def prediction_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The loss of a batch of documents."""
         with torch.no_grad(), self.accelerator.autocast():
-            how = {**self._how, "label_smoothing": 0.0}
-            bare = self.accelerator.unwrap_model(model)
-            loss = self._pass_over(bare, inputs["documents"], lambda loss: None, **how)
+            options = {**self._options, "label_smoothing": 0.0}
+            loss = self._loss(inputs["documents"], lambda loss: None, **options)
         return loss, None, None
 
     def _exchange_gradients(self, model: torch.nn.Module) -> None:
-        """The mean over the processes. A weight that one of them did not use (a document of one segment has nothing to
-        update) takes part with zeros, so that all of them send the same."""
+        """Average the gradients over the processes. A weight that a process did not use (a document of one segment
+        updates no memory) counts as zero, so that all processes send the same weights."""
         bucket: list[torch.Tensor] = []
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         for number, parameter in enumerate(parameters):
@@ -118,7 +121,7 @@ class AwesomeTrainer(Trainer):
         )
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """The library's figures, with tokens a second and peak memory."""
+        """The library's figures, plus tokens a second and peak memory."""
         if "loss" in logs:
             logs |= {"tokens_per_second": round(self.speed, 1), "peak_memory_bytes": peak(self.args.device)}
         super().log(logs, *args, **kwargs)
@@ -129,39 +132,41 @@ class AwesomeTrainer(Trainer):
         return self.tokens * self.args.world_size / max(time.perf_counter() - self._started, 1e-9)
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """Not counted: the library's estimate knows nothing of segments."""
+        """Not counted: the library's estimate does not know segments."""
         return 0
 
-    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+    def save_checkpoint(self, save: Callable[[], None]) -> None:
+        """Leave no half-written checkpoint if the disk is full."""
         folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         try:
-            super()._save_checkpoint(*args, **kwargs)
+            save()
         except UNSAVED as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise self._unsaved(f"the checkpoint {folder}", error) from error
 
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """The library's, or of a causal model the adapter alone: the pretrained weights are where they were."""
-        if not isinstance(self.model, AwesomeCausal):
-            super()._save(output_dir, state_dict)
-            return
-        self.model.save_pretrained(output_dir or self.args.output_dir)
+    def save_weights(self, folder: str, save: Callable[[], None]) -> None:
+        """Save what was trained as its system wants it."""
+        if self._trainable is None:
+            save()
+        else:
+            self._trainable.save(folder)
 
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        if not isinstance(self.model, AwesomeCausal):
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
-            return
-        self.model.load_adapter(resume_from_checkpoint)
+    def load_weights(self, folder: str, load: Callable[[], None]) -> None:
+        """The counterpart of `save_weights`."""
+        if self._trainable is None:
+            load()
+        else:
+            self._trainable.load(folder)
 
     def save_trained(self) -> None:
-        """Save the model where training has ended."""
+        """Save the trained model in the output folder."""
         try:
             self.save_model(self.args.output_dir)
         except UNSAVED as error:
             raise self._unsaved(f"the trained model in {self.args.output_dir}", error) from error
 
     def leave(self) -> None:
-        """Part from the other processes, all at once: one whose threads still talk to them may die as it ends."""
+        """Leave the process group, all processes at once: one that exits early can crash the others' threads."""
         self.accelerator.wait_for_everyone()
         self.accelerator.end_training()
 
@@ -173,13 +178,14 @@ class AwesomeTrainer(Trainer):
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that was written to its end."""
-    whole = {
-        int(path.name.rpartition("-")[2]): path
-        for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
-        if path.name.rpartition("-")[2].isdecimal() and _is_whole(path)
-    }
-    return whole[max(whole)] if whole else None
+    """The newest complete checkpoint."""
+    found = [path for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*") if path.name.rpartition("-")[2].isdecimal()]
+    return max(filter(_is_whole, found), key=step_of, default=None)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The number of steps after which a checkpoint was saved."""
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 def _is_whole(checkpoint: Path) -> bool:
@@ -190,24 +196,24 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def peak(device: torch.device) -> int:
-    """The most memory so far, in bytes: of the device, or of the process where that is the same."""
+    """Peak memory so far, in bytes: of the GPU, or without one of the process."""
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_memory()
 
 
 class Progress(ProgressCallback):
-    """The library's bar, with loss, tokens a second and peak memory in it."""
+    """The library's progress bar, with loss, tokens a second and peak memory."""
 
     def __init__(self, trainer: AwesomeTrainer) -> None:
         super().__init__()
         self.trainer, self.loss = trainer, ""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Move on."""
+        """Advance."""
         super().on_step_end(args, state, control, **kwargs)
         self._show()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        """Take the loss over into the bar; the lines that the library would write are in the checkpoint's history."""
+        """Show the loss in the bar, not as the library's lines; those are in the checkpoint's log history."""
         if logs and "loss" in logs:
             self.loss = f"{logs['loss']:.4g}"
             self._show()

@@ -14,33 +14,33 @@ def unit_vectors(count: int, seed: int, size: int = 5) -> np.ndarray:
 
 
 def score(vectors: np.ndarray, centrality: Centrality | None = None, query: np.ndarray | None = None) -> np.ndarray:
-    """The words of the sentences play no part."""
+    """Scores with placeholder texts: centrality ignores the words."""
     return (centrality or Centrality()).score(["Some words."] * len(vectors), vectors, query)
 
 
 @given(count=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
-def test_product_with_the_mean_is_the_mean_cosine_with_all_sentences_but_for_its_scale(count: int, seed: int) -> None:
+def test_product_with_the_mean_is_the_mean_cosine_with_all_sentences_up_to_scale(count: int, seed: int) -> None:
     vectors = unit_vectors(count, seed)
     scores = score(vectors, Centrality(opening=0))
     scale = np.linalg.norm(vectors.mean(axis=0))
     np.testing.assert_allclose(scores * scale, reference.mean_cosines(vectors), atol=1e-5)
 
 
-def test_opening_gains_and_the_gain_fades() -> None:
+def test_opening_gets_a_bonus_that_decays() -> None:
     vectors = np.array([[1, 0]] * 50, dtype=np.float32)
     scores = score(vectors, Centrality(opening=0.2))
     assert np.all(np.diff(scores) <= 0)
     np.testing.assert_allclose([scores[0], scores[-1]], [1.2, 1.0], atol=1e-4)
 
 
-def test_query_pulls_what_is_like_it_to_the_front() -> None:
+def test_query_ranks_similar_sentences_first() -> None:
     vectors = unit_vectors(30, seed=3)
     plain, pulled = score(vectors), score(vectors, query=vectors[20])
     assert pulled.argmax() == 20
     assert plain.argmax() != 20
 
 
-def test_one_score_a_sentence_also_for_none() -> None:
+def test_one_score_per_sentence_even_for_none() -> None:
     assert score(np.zeros((0, 5), dtype=np.float32)).shape == (0,)
     assert score(unit_vectors(1, 0)).shape == (1,)
 
@@ -49,6 +49,6 @@ def test_vectors_that_cancel_out_still_get_finite_scores() -> None:
     assert np.isfinite(score(np.array([[1, 0], [-1, 0]], dtype=np.float32))).all()
 
 
-def test_name_is_another_for_other_numbers() -> None:
+def test_name_changes_with_the_settings() -> None:
     assert Centrality().name == Centrality().name
     assert len({Centrality().name, Centrality(opening=0.3).name, Centrality(query_weight=0.3).name}) == 3

@@ -1,4 +1,4 @@
-"""The network on random numbers: padding is not seen, a query is, and every weight learns."""
+"""The network on random inputs: padding has no effect, a query has, and every weight gets a gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def extractor(seed: int = 0) -> Extractor:
 
 
 def inputs(*lengths: int, seed: int = 1) -> Inputs:
-    """Documents of so many sentences; noise where they are padded."""
+    """Documents with these numbers of sentences; the padding is noise."""
     chance = torch.Generator().manual_seed(seed)
     longest = max(lengths)
     vectors = torch.nn.functional.normalize(torch.randn(len(lengths), longest, TINY.vector, generator=chance), dim=-1)
@@ -27,7 +27,7 @@ def inputs(*lengths: int, seed: int = 1) -> Inputs:
     return vectors, counted, query, torch.arange(longest) < torch.tensor(lengths)[:, None]
 
 
-def test_one_score_a_sentence() -> None:
+def test_one_score_per_sentence() -> None:
     assert extractor()(*inputs(5, 3)).shape == (2, 5)
 
 
@@ -43,7 +43,7 @@ def test_padding_does_not_change_scores() -> None:
 
 
 @torch.inference_mode()
-def test_sentences_look_at_each_other() -> None:
+def test_sentences_attend_to_each_other() -> None:
     network = extractor()
     vectors, counted, query, mask = inputs(6)
     before = network(vectors, counted, query, mask)
@@ -61,8 +61,8 @@ def test_query_changes_scores() -> None:
 
 
 @torch.inference_mode()
-def test_zero_query_is_none() -> None:
-    """Nothing that was learned of queries plays a part: without its weights the scores are the same."""
+def test_zero_query_means_no_query() -> None:
+    """The query weights have no effect: zeroing them leaves the scores unchanged."""
     network = extractor()
     vectors, counted, query, mask = inputs(6)
     nothing = torch.zeros_like(query)
@@ -81,19 +81,19 @@ def test_gradient_reaches_every_weight() -> None:
         assert weight.grad is not None, name
         assert weight.grad.abs().max() > 0, name
     of_inputs = network.embed.weight.grad.abs().amax(0)
-    assert (of_inputs > 0).all(), "each part of a vector and each feature"
+    assert (of_inputs > 0).all(), "every component of a vector and every feature"
 
 
 def test_dropout_is_for_training_only() -> None:
-    network, given = extractor(), inputs(6)
+    network, batch = extractor(), inputs(6)
     with torch.no_grad():
-        torch.testing.assert_close(network(*given), network(*given), rtol=0, atol=0)
+        torch.testing.assert_close(network(*batch), network(*batch), rtol=0, atol=0)
         network.train()
-        assert not torch.equal(network(*given), network(*given))
+        assert not torch.equal(network(*batch), network(*batch))
 
 
 @pytest.mark.parametrize("change", [{"layers": 1}, {"size": 8}, {"inner": 8}, {"vector": 4}])
-def test_shape_is_what_is_built(change: dict[str, int]) -> None:
+def test_extractor_is_built_to_its_shape(change: dict[str, int]) -> None:
     shape = Shape(**TINY.to_json() | change)
     assert shape == Shape(**shape.to_json())
     sizes = [sum(weight.numel() for weight in Extractor(of).parameters()) for of in (shape, TINY)]

@@ -1,4 +1,4 @@
-"""Each column counted by hand on a document of two headings and three paragraphs; and finite numbers for any text."""
+"""Each column computed by hand for a document of two headings and three paragraphs; finite values for any text."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ OF_THE_QUERY = ("asked", "like_query", "central")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_column_is_what_one_counts_by_hand(name: str) -> None:
+def test_column_matches_the_values_computed_by_hand(name: str) -> None:
     np.testing.assert_allclose(column(name), BY_HAND[name], atol=1e-6)
 
 
-def test_query_changes_the_columns_that_know_of_it() -> None:
+def test_query_changes_only_the_query_columns() -> None:
     query = np.array([0.6, 0.8], dtype=np.float32)
     plain, asked = features(TEXTS, VECTORS), features(TEXTS, VECTORS, query)
     own = [number for number, name in enumerate(NAMES) if name in OF_THE_QUERY]
@@ -103,7 +103,7 @@ def test_document_without_sentences_has_no_rows() -> None:
     assert rows.dtype == np.float32
 
 
-def test_only_sentence_is_first_and_last_and_like_itself() -> None:
+def test_single_sentence_is_first_and_last_and_like_itself() -> None:
     (row,) = features(["The budget office grew."], VECTORS[2:3])
     found = dict(zip(NAMES, row.tolist(), strict=True))
     same = ("ends", "new_words", "in_opening", "like_document", "like_opening", "like_heading")
@@ -112,7 +112,7 @@ def test_only_sentence_is_first_and_last_and_like_itself() -> None:
     assert [found[name] for name in places] == [0] * len(places)
 
 
-def test_text_of_other_scripts_is_seen() -> None:
+def test_other_scripts_are_supported() -> None:
     texts = ["国会は予算案を可決した。", "国会\n", "Комитет принял решение."]
     rows = features(texts, unit_vectors(3, 0))
     assert rows[:, NAMES.index("ends")].tolist() == [1, 0, 1]
@@ -127,7 +127,7 @@ def test_text_of_other_scripts_is_seen() -> None:
 )
 @example(texts=["\x00\x07\x1b", "\x85\u2028", "\ud800"], asked=True, seed=0)
 @example(texts=OTHER_SCRIPTS.split(), asked=False, seed=0)
-def test_any_text_has_finite_numbers_of_the_order_of_one(texts: list[str], asked: bool, seed: int) -> None:
+def test_any_text_has_finite_features_of_the_order_of_one(texts: list[str], asked: bool, seed: int) -> None:
     vectors = unit_vectors(len(texts), seed) if texts else np.zeros((0, 5), dtype=np.float32)
     rows = features(texts, vectors, unit_vectors(1, seed)[0] if asked else None)
     assert rows.shape == (len(texts), len(NAMES))
@@ -137,9 +137,9 @@ def test_any_text_has_finite_numbers_of_the_order_of_one(texts: list[str], asked
 
 
 @pytest.mark.parametrize("vectors", [np.zeros((2, 3)), np.array([[1, 0, 0], [-1, 0, 0]])])
-def test_vectors_that_are_nothing_or_cancel_out_give_finite_numbers(vectors: np.ndarray) -> None:
+def test_vectors_that_are_zero_or_cancel_out_give_finite_features(vectors: np.ndarray) -> None:
     assert np.isfinite(features(["One. ", "Two."], vectors.astype(np.float32))).all()
 
 
-def test_names_are_told_apart() -> None:
+def test_names_are_unique() -> None:
     assert len(set(NAMES)) == len(NAMES)

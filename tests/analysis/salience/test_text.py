@@ -11,7 +11,7 @@ def test_headings_are_those_of_the_paper() -> None:
     ]
 
 
-def test_block_with_nothing_in_it_has_no_heading() -> None:
+def test_empty_block_has_no_heading() -> None:
     assert augment("Now.") == "Current chunk: Now."
     assert augment("Now.", previous=["Once."]) == "Previous important sentences: Once.\n\nCurrent chunk: Now."
     assert augment("Now.", following=["Later."]) == "Current chunk: Now.\n\nNext important sentences: Later."

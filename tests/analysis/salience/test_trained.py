@@ -1,4 +1,4 @@
-"""An extractor in its file: written and read, refused when it is none; and the one that is shipped."""
+"""An extractor in its file: saved, loaded, and refused if invalid; and the shipped one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from awesum.weights import minilm_folder
 from tests.analysis.salience.test_centrality import unit_vectors
 from tests.conftest import topical_text
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "commercial-crew.txt"
+SAMPLE = Path(__file__).parents[3] / "samples" / "commercial-crew.txt"
 TINY = Shape(vector=5, size=8, heads=2, layers=1, inner=8)
 LEARNED = Calibration(factor=3.0, power=0.5, longest=900.0, redundant=0.7)
 
@@ -45,24 +45,24 @@ def document(sentences: int) -> tuple[list[str], np.ndarray]:
 # ------------------------------------------------------------------------------------------------------------ the file
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    made = salience()
-    made.save(tmp_path / "a.safetensors")
+def test_saved_extractor_is_loaded_unchanged(tmp_path: Path) -> None:
+    saved = salience()
+    saved.save(tmp_path / "a.safetensors")
     read = TrainedSalience.load(tmp_path / "a.safetensors")
     assert (read.calibration, read.extractor.shape) == (LEARNED, TINY)
     texts, vectors = document(30)
-    expected, found = made.score(texts, vectors), read.score(texts, vectors)
-    np.testing.assert_allclose(found, expected, atol=0.01)  # weights of half precision
-    assert expected.std() > 0.05, "the tolerance is far below what sets sentences apart"
-    assert [path.name for path in tmp_path.iterdir()] == ["a.safetensors"], "nothing half-written beside it"
-    made.save(tmp_path / "again.safetensors")
+    expected, found = saved.score(texts, vectors), read.score(texts, vectors)
+    np.testing.assert_allclose(found, expected, atol=0.01)  # weights in half precision
+    assert expected.std() > 0.05, "the tolerance is far below the differences between sentences"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.safetensors"], "no temporary files are left"
+    saved.save(tmp_path / "again.safetensors")
     assert (tmp_path / "again.safetensors").stat().st_size == (tmp_path / "a.safetensors").stat().st_size
 
 
 def test_same_extractor_is_the_same_file_each_time(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     files = set()
-    for _ in range(12):  # safetensors gives its metadata another order each time
+    for _ in range(12):  # safetensors writes its metadata in random order
         salience().save(path)
         files.add(path.read_bytes())
     assert len(files) == 1
@@ -81,13 +81,13 @@ def test_name_changes_with_weights_and_calibration(tmp_path: Path) -> None:
 
 
 def changed(name: str, change: Callable[[dict[str, str]], object]) -> Callable[[bytes], bytes]:
-    """The file with something else in its metadata."""
+    """A function that changes one entry of the metadata of a file."""
 
     def with_change(content: bytes) -> bytes:
         size = int.from_bytes(content[:8], "little")
-        told = json.loads(content[8 : 8 + size])["__metadata__"]
-        told[name] = json.dumps(change(json.loads(told[name])))
-        return save(load(content), told)
+        metadata = json.loads(content[8 : 8 + size])["__metadata__"]
+        metadata[name] = json.dumps(change(json.loads(metadata[name])))
+        return save(load(content), metadata)
 
     return with_change
 
@@ -96,7 +96,7 @@ HARMS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda content: b"", "is not an extractor"),
     "text": (lambda content: b"The rocket report.", "is not an extractor"),
     "truncated": (lambda content: content[: len(content) // 2], "is not an extractor"),
-    "truncated in its head": (lambda content: content[:100], "is not an extractor"),
+    "truncated in its header": (lambda content: content[:100], "is not an extractor"),
     "weights of something else": (lambda content: save({"a": torch.zeros(2)}), "is not an extractor"),
     "weights of a library": (lambda content: save({"a": torch.zeros(2)}, {"format": "pt"}), "is not an extractor"),
     "other features": (changed("features", lambda names: names[:-1]), "trained with other features"),
@@ -104,27 +104,27 @@ HARMS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "another shape": (changed("shape", lambda shape: shape | {"size": 16}), "is not an extractor"),
     "unknown shape": (changed("shape", lambda shape: shape | {"rings": 16}), "is not an extractor"),
     "no shape": (changed("shape", lambda shape: None), "is not an extractor"),
-    "unknown calibration": (changed("calibration", lambda told: told | {"moon": 1}), "is not an extractor"),
+    "unknown calibration": (changed("calibration", lambda values: values | {"moon": 1}), "is not an extractor"),
 }
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_file_that_is_no_extractor_is_refused_in_one_line(tmp_path: Path, harm: str) -> None:
+def test_invalid_extractor_file_is_refused_in_one_line(tmp_path: Path, harm: str) -> None:
     path = tmp_path / "a.safetensors"
     salience().save(path)
     change, reason = HARMS[harm]
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(AwesumError, match=reason) as told:
+    with pytest.raises(AwesumError, match=reason) as error:
         TrainedSalience.load(path)
-    assert str(path) in str(told.value)
-    assert "\n" not in str(told.value)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["nowhere.safetensors", "nowhere/a.safetensors", "."])
-def test_file_that_is_not_there_is_told_in_one_line(tmp_path: Path, name: str) -> None:
-    with pytest.raises(AwesumError, match="is not an extractor") as told:
+def test_missing_extractor_file_is_reported_in_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(AwesumError, match="is not an extractor") as error:
         TrainedSalience.load(tmp_path / name)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 # -------------------------------------------------------------------------------------------------------------- scores
@@ -136,37 +136,37 @@ def test_no_sentences_have_no_scores() -> None:
 
 def test_query_changes_scores() -> None:
     texts, vectors = document(10)
-    made = salience()
-    assert not np.allclose(made.score(texts, vectors), made.score(texts, vectors, vectors[3]), atol=1e-3)
+    scorer = salience()
+    assert not np.allclose(scorer.score(texts, vectors), scorer.score(texts, vectors, vectors[3]), atol=1e-3)
 
 
 def test_vectors_of_another_encoder_are_refused_in_one_line() -> None:
-    with pytest.raises(AwesumError, match="vectors of 5 numbers, these have 7") as told:
+    with pytest.raises(AwesumError, match="vectors of 5 numbers, these have 7") as error:
         salience().score(["One."], unit_vectors(1, 0, size=7))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("count", [TOGETHER, TOGETHER + 1, 2 * TOGETHER + 3])
-def test_long_document_is_scored_in_stretches(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = salience()
-    stretches = []
-    made.extractor.register_forward_pre_hook(lambda _, inputs: stretches.append(inputs[0].shape[1]))
-    scores = made.score([f"Sentence {number} is here. " for number in range(count)], unit_vectors(count, 0))
+def test_long_document_is_scored_in_chunks(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = salience()
+    chunks = []
+    scorer.extractor.register_forward_pre_hook(lambda _, inputs: chunks.append(inputs[0].shape[1]))
+    scores = scorer.score([f"Sentence {number} is here. " for number in range(count)], unit_vectors(count, 0))
     assert scores.shape == (count,)
     assert np.isfinite(scores).all()
-    assert sum(stretches) == count
-    assert len(stretches) == -(-count // TOGETHER)
-    assert max(stretches) <= TOGETHER
-    assert max(stretches) - min(stretches) <= len(stretches), "none is left with a few"
+    assert sum(chunks) == count
+    assert len(chunks) == -(-count // TOGETHER)
+    assert max(chunks) <= TOGETHER
+    assert max(chunks) - min(chunks) <= len(chunks), "the chunks are of equal size"
 
 
-def test_stretches_know_what_is_counted_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_of_a_chunk_are_computed_over_the_whole_document(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, vectors = document(40)
-    made, seen = salience(), []
-    made.extractor.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[1][0]))
-    made.score(texts, vectors)
+    scorer, seen = salience(), []
+    scorer.extractor.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[1][0]))
+    scorer.score(texts, vectors)
     monkeypatch.setattr(trained, "TOGETHER", 15)
-    made.score(texts, vectors)
+    scorer.score(texts, vectors)
     assert len(seen) == 4
     torch.testing.assert_close(torch.cat(seen[1:]), seen[0])
 
@@ -188,11 +188,11 @@ def test_length_is_never_more_than_the_document_and_grows_up_to_the_longest(
         assert calibration.words(2 * words) == max(length, min(factor * longest**power, 2 * words))
 
 
-def test_length_of_nothing_is_nothing() -> None:
+def test_length_for_an_empty_document_is_zero() -> None:
     assert Calibration().words(0) == 0
 
 
-def test_length_beyond_the_longest_stays() -> None:
+def test_length_is_constant_beyond_the_longest() -> None:
     assert Calibration(2, 0.5, 400).words(10_000) == Calibration(2, 0.5, 400).words(400) == 40
 
 
@@ -204,14 +204,14 @@ def shipped() -> TrainedSalience:
     return TrainedSalience.load()
 
 
-def test_shipped_one_is_small_and_whole(shipped: TrainedSalience) -> None:
+def test_shipped_extractor_is_small_and_valid(shipped: TrainedSalience) -> None:
     assert SHIPPED.stat().st_size <= 8 * 2**20
     assert all(torch.isfinite(weight).all() for weight in shipped.extractor.parameters())
     assert 100 < shipped.calibration.words(9_000) < 1500
     assert 0 < shipped.calibration.redundant <= 1
 
 
-def test_shipped_one_prefers_findings_to_boilerplate(shipped: TrainedSalience) -> None:
+def test_shipped_extractor_prefers_findings_to_boilerplate(shipped: TrainedSalience) -> None:
     text = SAMPLE.read_text(encoding="utf-8")
     texts = [text[start:end] for start, end in sentence_spans(text)]
     scores = shipped.score(texts, SentenceEncoder.load(minilm_folder()).encode(texts))
@@ -219,7 +219,7 @@ def test_shipped_one_prefers_findings_to_boilerplate(shipped: TrainedSalience) -
     fit = [(text, score) for text, cost, score in zip(texts, word_costs(texts), scores, strict=True) if cost]
 
     def rank(words: str) -> float:
-        """From 0 for the lowest score to 1 for the highest, of the one sentence with these words."""
+        """The rank of the one sentence with these words: 0 for the lowest score, 1 for the highest."""
         (own,) = [score for text, score in fit if words in text]
         return float(np.mean([score < own for _, score in fit]))
 
@@ -234,15 +234,15 @@ def test_shipped_one_prefers_findings_to_boilerplate(shipped: TrainedSalience) -
 
 
 @pytest.mark.parametrize("text", ["word", "国会は予算案を可決した。", "\x00\x1b[31m", "1 2 3"])
-def test_shipped_one_scores_any_sentence(shipped: TrainedSalience, text: str) -> None:
+def test_shipped_extractor_scores_any_sentence(shipped: TrainedSalience, text: str) -> None:
     vectors = unit_vectors(3, 0, size=384)
     for query in (None, vectors[0]):
         assert np.isfinite(shipped.score([text], vectors[:1], query)).all()
         assert np.isfinite(shipped.score([text] * 3, vectors, query)).all()
 
 
-def test_scores_are_the_same_while_another_thread_loads_a_model_in_another_format(shipped: TrainedSalience) -> None:
-    """The library sets torch's default for all threads while it loads."""
+def test_scores_are_the_same_while_another_thread_loads_a_model_in_another_dtype(shipped: TrainedSalience) -> None:
+    """The library sets torch's default dtype for all threads while it loads a model."""
     text = topical_text(40)
     texts = [text[start:end] for start, end in sentence_spans(text)]
     encoder = SentenceEncoder.load(minilm_folder())
@@ -257,7 +257,7 @@ def test_scores_are_the_same_while_another_thread_loads_a_model_in_another_forma
         torch.set_default_dtype(before)
 
 
-def test_features_of_the_file_are_ours() -> None:
+def test_shipped_extractor_has_the_current_features() -> None:
     from safetensors import safe_open
 
     with safe_open(SHIPPED, framework="pt") as file:

@@ -1,8 +1,8 @@
-"""Global salient content: which sentences of the whole document matter, and how the summarizer is told.
+"""Global salient content: score the sentences of the whole document, select some, and add them to a segment.
 
-`Salience` is the interface: a score a sentence. `trained` fills it with an extractor that has learned from real
-summaries, `centrality` without training; `choice` picks sentences by score; `text` injects them into a segment as the
-paper does.
+`Salience` is the interface: one score per sentence. `trained` implements it with the extractor, trained on real
+summaries, `centrality` without training; `choice` selects sentences by score; `text` adds them to a segment as in the
+paper.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 class Salience(Protocol):
-    """Whatever can say how much each sentence matters to the document as a whole."""
+    """Scores how much each sentence matters to the document as a whole."""
 
     @property
     def name(self) -> str:
-        """Another for whatever gives other scores."""
+        """Cache key: changes whenever the scores would."""
         ...
 
     @property
     def calibration(self) -> Calibration:
-        """How its scores become a choice."""
+        """The length and redundancy limit for selecting sentences by these scores."""
         ...
 
     def score(
         self, texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """One score a sentence, higher is more salient, from texts and unit vectors (N, d) in document order.
+        """One score per sentence (N,), higher is more salient, from texts and unit vectors (N, d) in document order.
 
-        The texts are the sentences with the white space behind each. With a `query` (a unit vector), salient means
-        salient for it.
+        The texts are the sentences including the white space after each. With a `query` (a unit vector), the scores
+        are for that query.
         """
         ...

@@ -1,4 +1,4 @@
-"""Salience without training: a sentence matters if it is close to what the whole document is about."""
+"""Salience without training: a sentence matters if it is close to the topic of the whole document."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Centrality:
-    """Cosine with the document's mean vector, a little more for the opening, and a query's pull if there is one.
+    """Cosine with the document's mean vector, plus a bonus for the opening and the similarity to a query, if given.
 
-    The mean cosine with all sentences is the product with their mean: linear in the document, not quadratic.
+    The mean cosine with all sentences is the dot product with their mean: linear in the document, not quadratic.
     """
 
     opening: float = 0.2
-    """What the first sentence gains. It fades with the distance; documents say early what they are about."""
+    """Bonus of the first sentence, decaying with distance: documents state their topic early."""
     opening_reach: float = 0.05
-    """The share of the document over which the gain falls to a third."""
+    """The share of the document over which the bonus falls to a third."""
     query_weight: float = 0.7
-    """How much of the score is the similarity to the query, where there is one."""
+    """Weight of the similarity to the query in the score, if there is a query."""
     calibration: Calibration = field(default_factory=Calibration)
 
     @property
     def name(self) -> str:
-        """Another for other numbers."""
+        """Cache key: changes with the settings."""
         return repr(self)
 
     def score(
         self, texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """See `Salience.score`. The words do not matter here, only what the vectors know of them."""
+        """See `Salience.score`. Uses only the vectors, not the texts."""
         if not len(embeddings):
             return np.zeros(0, dtype=np.float32)
         mean = embeddings.mean(axis=0)

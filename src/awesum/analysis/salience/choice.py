@@ -1,4 +1,4 @@
-"""Choosing sentences by score: as many as the length allows, none twice; and of the chosen, the outermost."""
+"""Select sentences by score, without repetition, up to a length; and pick the outermost of them for a segment."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 REDUNDANT = 0.85
-"""A sentence whose cosine with a chosen one is above this says the same thing again. Chosen on GovReport."""
+"""A sentence whose cosine with a selected one is above this repeats it. Tuned on GovReport."""
 LONGEST_SHARE = 90
-"""Words of the summary that one segment may take. Parts of like length are written together without waiting."""
+"""Words of the summary that one segment may take: its largest budget. Parts of similar length batch well."""
 FEWEST_WORDS, MOST_WORDS = 6, 100
-"""A sentence with fewer words (a heading) or more (a table, a list) is not chosen for a summary; nor is one without a
-full stop."""
+"""A sentence with fewer words (a heading) or more (a table, a list) is never selected; nor is one without a full
+stop."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How long a choice of sentences is if nobody says so, and when one says again what another says.
+    """The default length of a selection, and the cosine above which two sentences count as repetition.
 
-    Out of a document of N words it has `factor` * N ** `power` words; beyond `longest` words it gets no longer. Fitted
-    to validation documents; the values here are GovReport's.
+    For a document of N words, `factor` * N ** `power` words are selected; from N = `longest` on, no more. Fitted to
+    validation documents; the defaults are GovReport's.
     """
 
     factor: float = 4.68
     power: float = 0.574
     longest: float = 4000.0
     redundant: float = REDUNDANT
-    """The cosine above which a sentence says again what a chosen one says."""
+    """The cosine above which a sentence repeats a selected one."""
 
     def words(self, words: int) -> float:
-        """How many are chosen out of so many."""
+        """The number of words to select from a document of `words` words."""
         return min(self.factor * min(words, self.longest) ** self.power, words) if words else 0.0
 
 
 def word_costs(texts: Sequence[str]) -> list[float]:
-    """What each sentence takes of a summary's words; zero where it cannot be chosen."""
+    """The length of each sentence in words; zero if it must not be selected."""
     words = [count_words(text) for text in texts]
     fit = [
         FEWEST_WORDS <= count <= MOST_WORDS and ends_sentence(text) for text, count in zip(texts, words, strict=True)
     ]
-    if not any(fit):  # a document of headings, tables and stray lines: better those than nothing
+    if not any(fit):  # nothing but headings, tables and stray lines: better those than nothing
         fit = [count > 0 for count in words]
     return [float(ok * count) for ok, count in zip(fit, words, strict=True)]
 
 
 def longest_share(words: float, segments: int) -> float:
-    """The words that one segment may take: more than usual where the summary is so long that each must take more."""
+    """The largest budget of one segment in words: `LONGEST_SHARE`, or more if the summary needs more from each."""
     return max(LONGEST_SHARE, 1.5 * words / segments)
 
 
@@ -69,18 +69,18 @@ def choose(
     most: float = float("inf"),
     redundant: float = REDUNDANT,
 ) -> list[int]:
-    """The most salient sentences that together cost about `amount`, in document order.
+    """Select the most salient sentences that together cost about `amount`, in document order.
 
-    `costs` is what each sentence takes of the amount (its words; or one, when sentences are counted); zero marks a
-    sentence that cannot be chosen. The sentence that would overshoot is taken if that comes closer to the amount than
-    leaving it out. No segment takes more than `most`, or more than one sentence where that one alone is more. The best
-    sentence is always taken: there is no empty summary.
+    `costs` is the length of each sentence (in words, or 1 when counting sentences); zero marks a sentence that must not
+    be selected. The sentence that would overshoot is taken if that comes closer to the amount than leaving it out. No
+    segment takes more than `most`, unless it takes a single sentence. The best sentence is always taken, so the
+    selection is never empty.
     """
     chosen: list[int] = []
     used = 0.0
     segment_of = np.repeat(np.arange(len(segments)), [segment.last - segment.first for segment in segments])
     taken = np.zeros(len(segments))
-    closest = np.full(len(scores), -1.0, dtype=np.float32)  # cosine with the nearest chosen sentence
+    closest = np.full(len(scores), -1.0, dtype=np.float32)  # cosine with the nearest selected sentence
     for index in np.argsort(-scores, kind="stable"):
         cost = costs[index]
         if used >= amount:
@@ -101,20 +101,20 @@ def choose(
 def outermost(
     chosen: Sequence[int], segment: Segment, sentences: Sequence[Sentence], room: int
 ) -> tuple[list[int], list[int]]:
-    """The chosen sentences before and behind `segment` that fit into `room` tokens, outermost first as in the paper.
+    """The selected sentences before and after `segment` that fit into `room` tokens, outermost first as in the paper.
 
-    Taken in turn: the earliest of the past, the latest of the future, the second earliest, and so on until the next one
-    does not fit. Returned in document order.
+    Alternates: the earliest of the past, the latest of the future, the second earliest, and so on until the next one
+    does not fit. Both lists are in document order.
     """
     past = [index for index in chosen if index < segment.first]
     future = [index for index in reversed(chosen) if index >= segment.last]
     before: list[int] = []
-    behind: list[int] = []
+    after: list[int] = []
     for turn in range(max(len(past), len(future))):
-        for side, taken in ((past, before), (future, behind)):
+        for side, taken in ((past, before), (future, after)):
             if turn < len(side):
                 room -= sentences[side[turn]].tokens
                 if room < 0:
-                    return before, behind[::-1]
+                    return before, after[::-1]
                 taken.append(side[turn])
-    return before, behind[::-1]
+    return before, after[::-1]

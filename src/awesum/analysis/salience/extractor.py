@@ -1,7 +1,7 @@
 """The paper's extractor: self-attention over the vectors of all sentences, then a small network that scores each.
 
-The vectors come from a frozen pretrained encoder. Beside them stands how each meets the document as a whole and, where
-there is one, the query, and what can be counted (`features`).
+The vectors come from a frozen pretrained encoder. Further inputs are each vector's elementwise product with the
+document vector and with the query vector, if there is a query, and the surface `features`.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from awesum.analysis.salience.features import NAMES
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of an extractor."""
+    """The dimensions of an extractor."""
 
     vector: int = 384
-    """Of a sentence vector."""
+    """Size of a sentence vector."""
     size: int = 192
     heads: int = 4
     layers: int = 1
-    """Of self-attention, as in the paper."""
+    """Self-attention layers; one, as in the paper."""
     inner: int = 512
     dropout: float = 0.3
 
     def to_json(self) -> dict[str, Any]:
-        """For the file."""
+        """As stored in the file."""
         return asdict(self)
 
 
 class Extractor(nn.Module):
-    """Scores of all sentences of some documents, as logits."""
+    """Scores all sentences of a batch of documents, as logits."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class Extractor(nn.Module):
     def forward(
         self, vectors: torch.Tensor, features: torch.Tensor, query: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """`vectors` (B, N, d), `features` (B, N, F), `query` (B, d), zero where there is none, `mask` (B, N)."""
-        scale = self.shape.vector**0.5  # unit vectors have components that are far smaller than features
-        whole = nn.functional.normalize((vectors * mask[..., None]).sum(1, keepdim=True), dim=-1)
-        met = [vectors * scale, vectors * whole * scale**2, vectors * query[:, None] * scale**2]
-        own = self.dropout(torch.cat(met, -1))
-        first = self.embed(torch.cat([own, features], -1))
-        seen = self.context(first, src_key_padding_mask=~mask)
-        return self.scorer(torch.cat([self.dropout(first), seen, features], -1))[..., 0]
+        """`vectors` (B, N, d), `features` (B, N, F), `query` (B, d), zero for none, `mask` (B, N) -> scores (B, N)."""
+        scale = self.shape.vector**0.5  # the components of unit vectors are far smaller than the features
+        document = nn.functional.normalize((vectors * mask[..., None]).sum(1, keepdim=True), dim=-1)  # (B, 1, d)
+        products = [vectors * scale, vectors * document * scale**2, vectors * query[:, None] * scale**2]
+        inputs = self.dropout(torch.cat(products, -1))  # (B, N, 3d)
+        hidden = self.embed(torch.cat([inputs, features], -1))
+        context = self.context(hidden, src_key_padding_mask=~mask)
+        return self.scorer(torch.cat([self.dropout(hidden), context, features], -1))[..., 0]

@@ -1,7 +1,7 @@
-"""What can be seen of a sentence without understanding it: where it stands, how long it is, how common its words are.
+"""Surface features of sentences: position, length, how common their words are.
 
-A sentence vector says what a sentence is about; whether a document comes back to it, and whether it opens a paragraph,
-has to be counted. All figures are of the order of one, however long the document.
+A sentence vector captures the topic of a sentence; whether the document returns to it, and whether it opens a
+paragraph, has to be counted. All features are of the order of one, for documents of any length.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ NAMES = (
     "in_opening", "like_document", "like_opening", "like_heading", "like_last", "like_next", "sentences", "length",
     "asked", "like_query", "central",
 )  # fmt: skip
-"""One column each, in this order."""
+"""The columns, in this order."""
 OPENING = 0.05
-"""The share of a document that is its opening."""
+"""The share of a document that counts as its opening."""
 LONGEST_HEADING = 12
-"""Words."""
+"""Words in the longest heading."""
 _WORD = re.compile(r"[^\W\d_]{4,}")
 
 
 def features(
     texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None
 ) -> NDArray[np.float32]:
-    """One row a sentence, one column for each of `NAMES`; `texts` are the sentences with the white space behind."""
+    """One row per sentence, one column per name in `NAMES`; `texts` include the white space after each sentence."""
     count = len(texts)
     if not count:
         return np.zeros((0, len(NAMES)), dtype=np.float32)
@@ -84,18 +84,18 @@ def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _in_runs(is_last: Sequence[bool] | NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How far each sentence is behind the first of its run, and before the last; a run ends where `is_last` says."""
+    """The distance of each sentence from the first and from the last of its run; `is_last` marks the ends of runs."""
     places = np.arange(len(is_last))
     ends = np.flatnonzero(is_last)
     starts = np.concatenate([[0], ends + 1])
-    behind = places - starts[np.searchsorted(starts, places, side="right") - 1]
+    from_first = places - starts[np.searchsorted(starts, places, side="right") - 1]
     stops = np.concatenate([ends, [len(is_last) - 1]])
-    return behind, stops[np.searchsorted(stops, places)] - places
+    return from_first, stops[np.searchsorted(stops, places)] - places
 
 
 def _words(texts: Sequence[str], opening: int) -> list[NDArray[np.float64]]:
-    """How common a sentence's words are in the document: on average, the most common, the share of new ones, its pairs
-    of neighbours, and the share of words that the opening has as well."""
+    """How common a sentence's words are in the document: log counts (mean and maximum), the share of words not seen
+    before, the mean log count of its word pairs, and the share of words that also occur in the opening."""
     words = [_WORD.findall(text.lower()) for text in texts]
     pairs = [list(pairwise(sentence)) for sentence in words]
     counts = Counter(chain.from_iterable(words))

@@ -1,4 +1,4 @@
-"""Salience that was learned: the shipped extractor, or one that `awesum extractor train` made."""
+"""Trained salience: the shipped extractor, or one trained by `awesum extractor train`."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ if TYPE_CHECKING:
 
 SHIPPED = Path(__file__).with_name("extractor.safetensors")
 TOGETHER = 2048
-"""Sentences that look at each other. A longer document is scored in stretches of at most this many, each with what is
-counted of the whole: time and memory grow with the document, not with its square."""
+"""Sentences that attend to each other. A longer document is scored in chunks of at most this many sentences, with
+features computed over the whole: time and RAM grow linearly with the document, not quadratically."""
 
 
 @dataclass(frozen=True)
 class Trust:
-    """How much of a score is the extractor's; the rest is centrality's, which no kind of text is foreign to.
+    """The weight of the extractor in the scores; the rest is centrality, which works for any kind of text.
 
-    Measured: on every kind of document that was tried, both together choose no worse than either alone.
+    Measured: on every kind of document tried, the mixture selects no worse than either alone.
     """
 
     plain: float = 0.6
+    """Without a query."""
     asked: float = 0.6
-    """Where there is a query."""
+    """With a query."""
 
 
 class TrainedSalience:
-    """Scores by an extractor, steadied by centrality; for vectors of the encoder that it was trained with."""
+    """Scores of an extractor mixed with centrality, for vectors of the encoder that it was trained with."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class TrainedSalience:
         self.calibration = calibration or Calibration()
         self.trust = trust or Trust()
         self.name = name
-        """Changes with the weights: what was prepared with others is not taken for this."""
+        """Cache key: changes with the weights, so that cached results of another extractor are not reused."""
 
     @classmethod
     def load(cls, path: str | Path = SHIPPED) -> TrainedSalience:
@@ -63,33 +64,33 @@ class TrainedSalience:
 
         try:
             with safe_open(path, framework="pt") as file:
-                told = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
+                metadata = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
                 weights = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118
-            if tuple(told["features"]) != NAMES:
+            if tuple(metadata["features"]) != NAMES:
                 raise AwesumError(f"{path} was trained with other features: train it again with this version of awesum")
-            # Another thread that loads a model may have changed torch's default format.
-            extractor = Extractor(Shape(**told["shape"])).float()
+            # .float(): another thread loading a model may have changed torch's default dtype.
+            extractor = Extractor(Shape(**metadata["shape"])).float()
             extractor.load_state_dict(weights)
             name = f"extractor {sha256(Path(path))[:16]}"
-            return cls(extractor, Calibration(**told["calibration"]), Trust(**told["trust"]), name)
+            return cls(extractor, Calibration(**metadata["calibration"]), Trust(**metadata["trust"]), name)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise AwesumError(
-                f"{path} is not an extractor ({reason}): give a file that `awesum extractor train` made"
+                f"{path} is not an extractor ({reason}): give a file written by `awesum extractor train`"
             ) from error
 
     def save(self, path: Path) -> None:
-        """Write it all into one file, half precision, whole or not at all."""
+        """Write everything to one file, in half precision, atomically."""
         from safetensors.torch import save
 
         weights = {key: value.half().contiguous() for key, value in self.extractor.state_dict().items()}
-        told = {
+        metadata = {
             "shape": self.extractor.shape.to_json(),
             "calibration": asdict(self.calibration),
             "trust": asdict(self.trust),
             "features": NAMES,
         }
-        files.write(path, _in_order(save(weights, {key: json.dumps(value) for key, value in told.items()})))
+        files.write(path, _sort_metadata(save(weights, {key: json.dumps(value) for key, value in metadata.items()})))
 
     def score(
         self, texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None
@@ -109,7 +110,7 @@ class TrainedSalience:
         if embeddings.shape[1] != (size := self.extractor.shape.vector):
             raise AwesumError(
                 f"the extractor was trained with sentence vectors of {size} numbers, these have {embeddings.shape[1]}: "
-                "take the encoder that it was trained with, or train another extractor"
+                "use the encoder that it was trained with, or train another extractor"
             )
         vectors, counted, asked = tensors(texts, embeddings, query)
         scores = [
@@ -120,17 +121,17 @@ class TrainedSalience:
 
 
 def mixed(learned: NDArray[np.float32], central: NDArray[np.float32], share: float) -> NDArray[np.float32]:
-    """Two kinds of scores on one scale, the first with its share."""
+    """The weighted mean of two kinds of standardized scores; `share` is the weight of the first."""
 
-    def level(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    def standardize(scores: NDArray[np.float32]) -> NDArray[np.float32]:
         return (scores - scores.mean()) / max(float(scores.std()), 1e-6)
 
-    return share * level(learned) + (1 - share) * level(central)
+    return share * standardize(learned) + (1 - share) * standardize(central)
 
 
-def _in_order(file: bytes) -> bytes:
-    """A safetensors file whose metadata is sorted: safetensors writes it in another order each time, and the same
-    weights shall be the same file."""
+def _sort_metadata(file: bytes) -> bytes:
+    """Sort the metadata of a safetensors file. The library writes it in random order; the same weights must give the
+    same bytes."""
     size = int.from_bytes(file[:8], "little")
     header = json.loads(file[8 : 8 + size])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -140,7 +141,7 @@ def _in_order(file: bytes) -> bytes:
 def tensors(
     texts: Sequence[str], embeddings: NDArray[np.floating[Any]], query: NDArray[np.float32] | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What an extractor takes: vectors (N, d), features (N, F), and the query (d), zero where there is none."""
+    """The inputs of an extractor: vectors (N, d), features (N, F) and the query (d,), zero if there is none."""
     vectors = np.ascontiguousarray(embeddings, dtype=np.float32)
     asked = np.zeros(vectors.shape[1], dtype=np.float32) if query is None else query.astype(np.float32)
     return torch.from_numpy(vectors), torch.from_numpy(features(texts, vectors, query)), torch.from_numpy(asked)

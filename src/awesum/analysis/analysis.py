@@ -1,0 +1,212 @@
+"""The analysis of a document: everything a system knows before it writes, as one value.
+
+`Analyst` holds the two models that it takes, the sentence encoder and the extractor, and uses them for many documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from awesum.analysis.segmentation import Limits, measure, segment
+from awesum.analysis.selection import Selection, salient, select
+from awesum.analysis.sentences import sentence_spans
+from awesum.document import Document, Segment, Sentence
+from awesum.length import Length
+from awesum.summary import Quote
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from transformers import PreTrainedTokenizerBase
+
+    from awesum.analysis.embedding import SentenceEncoder
+    from awesum.analysis.salience import Salience
+    from awesum.analysis.salience.choice import Calibration
+
+SHIPPED_EXTRACTOR = Path(__file__).parent / "salience" / "extractor.safetensors"
+Progress = Callable[[str, int, int], object]
+"""Called with the stage, how much of it is done, and how much there is."""
+Vectors = Mapping[str, "NDArray[np.float32]"]
+"""Known vectors of sentences, by their text."""
+
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Nobody is watching."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A document in sentences and segments, with salience scores and a selection."""
+
+    document: Document
+    sentences: Sequence[Sentence]
+    vectors: NDArray[np.float32]
+    """A unit vector for each sentence, (N, d)."""
+    segments: Sequence[Segment]
+    scores: NDArray[np.float32]
+    """The salience of each sentence, for `query` if there is one."""
+    calibration: Calibration
+    selection: Selection
+    query: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the document."""
+        return sum(sentence.tokens for sentence in self.sentences)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Each sentence with the white space after it: together they are the document."""
+        return [self.document.text[sentence.start : sentence.end] for sentence in self.sentences]
+
+    @cached_property
+    def salient(self) -> list[int]:
+        """The salient tenth of the document, whatever the length of the summary."""
+        return salient(self.texts, self.sentences, self.vectors, self.scores, self.calibration)
+
+    def segment_text(self, number: int) -> str:
+        """The text of a segment without the white space around it."""
+        segment = self.segments[number]
+        return self.document.text[segment.start : segment.end].strip()
+
+    def quote(self, index: int) -> Quote:
+        """A sentence without the white space around it."""
+        sentence = self.sentences[index]
+        text = self.document.text[sentence.start : sentence.end]
+        start = sentence.start + len(text) - len(text.lstrip())
+        return Quote(start, start + len(text.strip()), text.strip())
+
+    def plain(self, index: int) -> str:
+        """A sentence on one line."""
+        return " ".join(self.quote(index).text.split())
+
+    def with_length(self, length: Length, *, spread: bool) -> Analysis:
+        """The same document with the selection for another length."""
+        selection = select(
+            self.texts, self.vectors, self.segments, self.scores, self.calibration, length, spread=spread
+        )
+        return replace(self, selection=selection)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What an analysis has in common for every query and length."""
+
+    sentences: Sequence[Sentence]
+    vectors: NDArray[np.float32]
+    segments: Sequence[Segment]
+
+
+class Analyst:
+    """A sentence encoder and an extractor. The shipped ones are loaded when they are first needed.
+
+    The shipped extractor was trained on the vectors of the shipped encoder. With another encoder, give an extractor
+    that was trained with it, or say that there is none with `Centrality()`.
+    """
+
+    def __init__(self, encoder: SentenceEncoder | None = None, extractor: Salience | None = None) -> None:
+        self._encoder, self._extractor = encoder, extractor
+        self._last: tuple[tuple[object, ...], _Reading] | None = None
+
+    @cached_property
+    def encoder(self) -> SentenceEncoder:
+        """The sentence encoder that segmentation and salience rest on."""
+        if self._encoder is not None:
+            return self._encoder
+        from awesum.analysis.embedding import SentenceEncoder
+        from awesum.weights import minilm_folder
+
+        return SentenceEncoder.load(minilm_folder())
+
+    @cached_property
+    def extractor(self) -> Salience:
+        """The extractor, which scores sentences."""
+        if self._extractor is not None:
+            return self._extractor
+        from awesum.analysis.salience.trained import TrainedSalience
+
+        return TrainedSalience.load()
+
+    def load(self) -> None:
+        """Load both models now."""
+        _ = self.encoder, self.extractor
+
+    def fingerprint(self) -> list[str]:
+        """Changes whenever an analysis would: of the encoder's and the extractor's weights, without loading either."""
+        from awesum.files import sha256
+        from awesum.loading import weights_fingerprint
+        from awesum.weights import MINILM_WHEEL
+
+        encoder = MINILM_WHEEL.sha256 if self._encoder is None else weights_fingerprint(self._encoder.model)
+        extractor = sha256(SHIPPED_EXTRACTOR) if self._extractor is None else self._extractor.name
+        return [encoder, extractor]
+
+    def analyse(
+        self,
+        document: Document,
+        *,
+        tokenizer: PreTrainedTokenizerBase,
+        limits: Limits,
+        length: Length,
+        spread: bool = True,
+        query: str | None = None,
+        known: Vectors | None = None,
+        progress: Progress = no_progress,
+    ) -> Analysis:
+        """Read the whole document: every token of it passes through here.
+
+        `known` has the vectors of sentences that need not be encoded again. `spread`: see `select`.
+        """
+        reading = self._read(document, tokenizer, limits, known or {}, progress)
+        texts = [document.text[sentence.start : sentence.end] for sentence in reading.sentences]
+        asked = self.encoder.encode([query])[0] if query else None
+        scores = self.extractor.score(texts, reading.vectors, asked)
+        calibration = self.extractor.calibration
+        selection = select(texts, reading.vectors, reading.segments, scores, calibration, length, spread=spread)
+        return Analysis(
+            document, reading.sentences, reading.vectors, reading.segments, scores, calibration, selection, query
+        )
+
+    def _read(
+        self,
+        document: Document,
+        tokenizer: PreTrainedTokenizerBase,
+        limits: Limits,
+        known: Vectors,
+        progress: Progress,
+    ) -> _Reading:
+        """Sentences, vectors and segments; the last document is kept, because the next query may be about it too."""
+        key = (document.text, id(tokenizer), limits)
+        if self._last and self._last[0] == key:
+            return self._last[1]
+        text = document.text
+        sentences = measure(text, sentence_spans(text), tokenizer, limits.upper)
+        vectors = self._encode(text, sentences, known, progress)
+        reading = _Reading(sentences, vectors, segment(sentences, vectors, limits.lower, limits.upper))
+        self._last = key, reading
+        return reading
+
+    def _encode(
+        self, text: str, sentences: Sequence[Sentence], known: Vectors, progress: Progress
+    ) -> NDArray[np.float32]:
+        total = sum(sentence.tokens for sentence in sentences)
+        done = read = 0
+
+        def advance(count: int) -> None:
+            nonlocal done, read
+            read += sum(sentence.tokens for sentence in sentences[done : done + count])
+            done += count
+            progress("reading", read, total)
+
+        progress("reading", 0, total)
+        texts = [text[sentence.start : sentence.end] for sentence in sentences]
+        unknown = [each for each in texts if each not in known]  # another tokenizer may split a long sentence elsewhere
+        if len(unknown) == len(texts):
+            return self.encoder.encode(texts, advance)
+        encoded = iter(self.encoder.encode(unknown)) if unknown else iter(())
+        return np.stack([known[each] if each in known else next(encoded) for each in texts])

@@ -1,0 +1,88 @@
+"""The selection: which sentences of a document its summary is made of, and each segment's share of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from awesum.analysis.salience.choice import Calibration, choose, longest_share, word_costs
+from awesum.document import Segment, Sentence
+from awesum.length import Length, count_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SALIENT_SHARE = 0.1
+"""The share of a document's tokens that counts as salient. Of these, each segment is shown the outermost."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The selected sentences, and what they cost."""
+
+    length: Length
+    amount: float
+    """The words (or sentences) that the summary should have."""
+    costs: Sequence[float]
+    """What each sentence of the document takes of that amount; zero for one that cannot be selected."""
+    selected: Sequence[int]
+    """In document order."""
+    shares: Sequence[Sequence[int]]
+    """The selected sentences of each segment."""
+    is_whole: bool = False
+    """Whether the document is no longer than its summary should be: then all of it is selected."""
+
+    def budget(self, number: int) -> float:
+        """The words (or sentences) of the summary that a segment should take."""
+        return sum(self.costs[index] for index in self.shares[number])
+
+
+def select(
+    texts: Sequence[str],
+    vectors: NDArray[np.float32],
+    segments: Sequence[Segment],
+    scores: NDArray[np.float32],
+    calibration: Calibration,
+    length: Length,
+    *,
+    spread: bool,
+) -> Selection:
+    """The most salient sentences, as many as the length allows; with `spread`, no segment takes too much of it."""
+    words = [count_words(text) for text in texts]
+    amount = length.amount(sum(words), calibration.words)
+    costs = word_costs(texts)
+    if length.in_sentences:
+        costs = [float(cost > 0) for cost in costs]
+    is_whole = sum(count > 0 if length.in_sentences else count for count in words) <= amount
+    if is_whole:
+        selected = [index for index, count in enumerate(words) if count]
+    else:
+        most = float("inf")
+        if spread:
+            in_sentences = max(3.0, 1.5 * amount / len(segments))
+            most = in_sentences if length.in_sentences else longest_share(amount, len(segments))
+        selected = choose(scores, vectors, costs, amount, segments=segments, most=most, redundant=calibration.redundant)
+    return Selection(length, amount, costs, selected, [within(selected, segment) for segment in segments], is_whole)
+
+
+def salient(
+    texts: Sequence[str],
+    sentences: Sequence[Sentence],
+    vectors: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    calibration: Calibration,
+) -> list[int]:
+    """The salient tenth of a document: the sentences that the paper's model is shown of other segments."""
+    costs = [float(sentence.tokens) * (cost > 0) for sentence, cost in zip(sentences, word_costs(texts), strict=True)]
+    if not any(costs):
+        return []
+    amount = SALIENT_SHARE * sum(sentence.tokens for sentence in sentences)
+    return choose(scores, vectors, costs, amount, redundant=calibration.redundant)
+
+
+def within(selected: Sequence[int], segment: Segment) -> list[int]:
+    """The selected sentences of one segment."""
+    return [index for index in selected if segment.first <= index < segment.last]

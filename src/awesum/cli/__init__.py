@@ -1,0 +1,81 @@
+"""The command line: parse, call, print. Results go to stdout, everything else to stderr, an error is one line.
+
+Each command is a module of this package with `DESCRIPTION`, `EXAMPLES`, `add_arguments(parser)` and
+`run(options) -> int`. Only the module of the command that is called is imported: `awesum --help` imports none.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from awesum import __version__
+from awesum.cli.parser import Parser
+from awesum.errors import INTERRUPTED, AwesumError
+
+COMMANDS = {
+    "summarize": "summarize files, folders, web addresses or standard input",
+    "predict": "summarize every document of a dataset with a system",
+    "evaluate": "score summaries against references, and compare systems",
+    "train": "train a system on documents with reference summaries",
+    "recipes": "list the training recipes of the paper's models, or print one",
+    "data": "inspect and prepare datasets",
+    "extractor": "train and evaluate the extractor (salience model)",
+    "systems": "list every system that can summarize",
+    "setup": "install and convert the embedded weights",
+}
+"""Every command with its line in `awesum --help`. To add one, write `awesum/cli/NAME.py` and add a line here."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; a wrong call exits with 2, as `argparse` does."""
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()  # here, where a reader that has gone away is still caught
+        return code
+    except AwesumError as error:
+        print(f"awesum: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("awesum: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has had enough. Python would complain again while flushing at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments and arguments[0] in COMMANDS:
+        command = import_module(f"awesum.cli.{arguments[0]}")
+        return int(command.run(command_parser(arguments[0]).parse_args(arguments[1:])))
+    parser = _top_parser()
+    if not arguments:
+        parser.print_help()
+        return 0
+    if arguments[0].startswith("-"):
+        parser.parse_args(arguments[:1])  # --help and --version end here, as does an unknown flag
+    parser.refuse_choice("command", arguments[0], list(COMMANDS))
+
+
+def command_parser(name: str) -> Parser:
+    """The parser of one command."""
+    command = import_module(f"awesum.cli.{name}")
+    parser = Parser(prog=f"awesum {name}", description=command.DESCRIPTION, epilog=command.EXAMPLES)
+    command.add_arguments(parser)
+    return parser
+
+
+def _top_parser() -> Parser:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {text}" for name, text in COMMANDS.items()]
+    parser = Parser(
+        prog="awesum",
+        usage="awesum [--help] [--version] COMMAND ...",
+        description="Summaries of documents of any length, on your own machine.",
+        epilog="\n".join(["commands:", *lines, "", "`awesum COMMAND --help` explains a command and shows examples."]),
+    )
+    parser.add_argument("--version", action="version", version=f"awesum {__version__}")
+    return parser

@@ -1,0 +1,98 @@
+"""Every use of a library's private names, in one place: what to look at when a library is upgraded.
+
+Each is a small function, or a mixin that turns a private hook of the library into a public method. Importing this
+module imports no library: mixins go before the library's class in the list of bases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 in hardware (AMX or AVX-512 BF16). Emulated, it is 100 times slower."""
+    import torch
+
+    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
+
+
+def attention_implementation(config: PreTrainedConfig) -> str | None:
+    """The name of the attention that a model runs with, such as `sdpa`; set by `set_attn_implementation`."""
+    return config._attn_implementation
+
+
+def takes_attention_backend(model: PreTrainedModel) -> bool:
+    """Whether a model runs with an attention that was registered with the library, as ours is."""
+    return bool(model._supports_attention_backend)
+
+
+def is_stateful(model: PreTrainedModel) -> bool:
+    """Whether a model keeps a state besides keys and values, as Mamba does, which cannot be rolled back."""
+    return bool(model._is_stateful)
+
+
+def architecture_of(config: PreTrainedConfig) -> dict[str, Any]:
+    """The settings on which a model's output depends: not its name, the library's version or the number format."""
+    settings: dict[str, Any] = config.to_dict()
+    for name in ("_name_or_path", "transformers_version", "architectures", "dtype"):
+        settings.pop(name, None)
+    return settings
+
+
+class ModelHooks:
+    """For a `PreTrainedModel`: how new weights start, and which modules stay on one device."""
+
+    undivided: Sequence[str] = ()
+    """Names of the module classes that are not split over several devices."""
+    _no_split_modules: Sequence[str] = ()
+    _supports_flash_attn = False  # our attention has masks and keys that neither of the two takes
+    _supports_flex_attn = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._no_split_modules = tuple(cls.undivided)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)  # type: ignore[misc]
+        self.start_weights(module)
+
+    def start_weights(self, module: nn.Module) -> None:
+        """Set the starting values of a module, after the library has set its own.
+
+        Use `transformers.initialization`, which leaves weights alone that were loaded.
+        """
+
+
+class TrainerHooks:
+    """For a `Trainer`: where checkpoints are written and read. Each method may call the library's way of doing it."""
+
+    args: Any  # the library's
+
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        self.save_checkpoint(partial(super()._save_checkpoint, *args, **kwargs))  # type: ignore[misc]
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        folder = output_dir or self.args.output_dir
+        self.save_weights(folder, partial(super()._save, output_dir, state_dict))  # type: ignore[misc]
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        load = partial(super()._load_from_checkpoint, resume_from_checkpoint, model)  # type: ignore[misc]
+        self.load_weights(resume_from_checkpoint, load)
+
+    def save_checkpoint(self, save: Callable[[], None]) -> None:
+        """Save all that resuming needs: weights, optimizer, schedule, random numbers."""
+        save()
+
+    def save_weights(self, folder: str, save: Callable[[], None]) -> None:
+        """Save the model."""
+        save()
+
+    def load_weights(self, folder: str, load: Callable[[], None]) -> None:
+        """Load the model from a checkpoint."""
+        load()

@@ -1,0 +1,337 @@
+"""A plan: how one system writes one document. Which segments are asked about, with which prompts, and which sentences
+of the answers become a part.
+
+`Verbatim` copies the selected sentences, `Paraphrase` has a model paraphrase them, and `OwnWords` lets a model that was
+trained to decide say what it has to say. A session carries a plan out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from awesum.compose.budget import Budget
+from awesum.compose.drafts import RepetitionFilter, finished, tidy
+from awesum.compose.prompts import DocumentPrompt
+from awesum.document import Segment
+from awesum.models.prompt import SHORTEST, Answer, Prompt
+from awesum.summary import Part, SummarySentence, count
+from awesum.verify.facts import Facts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from awesum.analysis.analysis import Analysis
+    from awesum.analysis.embedding import SentenceEncoder
+    from awesum.compose.layouts import Layout
+
+AHEAD = 8
+"""Parts of one document that may be written at the same time. It is fixed, because a part's budget depends on the parts
+before those: what a part says must not depend on how much RAM there is or on what else is being written."""
+UNLIKE, ALIKE, REPEATED = 0.5, 0.75, 0.87
+"""Cosines of sentences. A written sentence that is less like anything in its segment than `UNLIKE` was made up; one
+that is more like an earlier one than `REPEATED` says the same again. A sentence of the source stands in only where its
+part has nothing `ALIKE`."""
+ENOUGH = 0.75
+"""The share of a segment's budget that its part has to fill; below it, the segment's selected sentences stand in."""
+LONGEST_PART = 200
+"""Tokens after which a trained model's part ends in any case; twice as many where a length asks for more."""
+SHORTEST_PART = 12
+"""Tokens. For less than this, a segment is not asked about, only written to memory."""
+MOST = 0.8
+"""The share of the remaining length that makes a part enough: another sentence would often be too much."""
+
+
+class PromptMaker(Protocol):
+    """Makes the bare prompts of one document: their tokens, without a budget."""
+
+    def __call__(self, number: int) -> Prompt:
+        """The prompt for a segment."""
+
+    def ids(self, text: str) -> Sequence[int]:
+        """The tokens of an answer."""
+
+
+class Plan(ABC):
+    """How one document is written."""
+
+    order: Sequence[int] = ()
+    """The segments that get a prompt, in order; their parts come in this order too."""
+    is_sequential = False
+    """Whether each segment's prompt waits for the answer to the one before, because a memory flows between them."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.budget = Budget(analysis)
+
+    @abstractmethod
+    def prompt(self, number: int, parts: Sequence[Part], reached: int) -> Prompt:
+        """The prompt for a segment, given the parts up to segment `reached`."""
+
+    @abstractmethod
+    def compose(self, number: int, answer: Answer, parts: Sequence[Part]) -> list[SummarySentence]:
+        """The sentences that an answer contributes, after the parts so far."""
+
+    def resume(self, part: Part) -> None:  # noqa: B027
+        """Take a part of an interrupted run into account."""
+
+    def replay(self, number: int, text: str) -> Prompt:
+        """The prompt that writes the known answer of an interrupted run to memory."""
+        raise AssertionError("there is no memory")
+
+    def notes(self, parts: Sequence[Part], complete: bool) -> Iterator[str]:
+        """What was removed, cut or replaced."""
+        return iter(())
+
+
+class Verbatim(Plan):
+    """The selected sentences as they stand in the source; nothing is prompted."""
+
+    def prompt(self, number: int, parts: Sequence[Part], reached: int) -> Prompt:
+        """There is none."""
+        raise AssertionError("nothing is written")
+
+    def compose(self, number: int, answer: Answer, parts: Sequence[Part]) -> list[SummarySentence]:
+        """The segment's selected sentences."""
+        quotes = [self.analysis.quote(index) for index in self.analysis.selection.shares[number]]
+        return [SummarySentence(quote.text, quote, 1.0) for quote in quotes]
+
+
+class Paraphrase(Plan):
+    """Each segment's selected sentences in the model's own words.
+
+    A written sentence is kept if the segment supports it and no earlier one says the same. Where too few are left, the
+    selected sentences stand in as they are: they are what the part was meant to say.
+    """
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        encoder: SentenceEncoder,
+        make: PromptMaker,
+        window: int,
+        *,
+        is_sequential: bool = False,
+    ) -> None:
+        super().__init__(analysis)
+        self.encoder, self.make, self.window = encoder, make, window
+        self.is_sequential = is_sequential
+        shares = analysis.selection.shares
+        self.order = [number for number, share in enumerate(shares) if share or is_sequential]
+        self._vectors: list[NDArray[np.float32]] = []  # of the summary's sentences so far
+        self._removed = self._copied = 0
+
+    def prompt(self, number: int, parts: Sequence[Part], reached: int) -> Prompt:
+        """With the segment's budget; a segment without one is only written to memory."""
+        prompt = self.make(number)
+        if not self.analysis.selection.shares[number]:
+            return replace(prompt, known=())
+        pace = self.budget.pace(parts, reached)
+        limit = self.budget.token_limit(number, self.window)
+        return replace(prompt, enough=self.budget.enough(number, pace), limit=limit, least=SHORTEST)
+
+    def compose(self, number: int, answer: Answer, parts: Sequence[Part]) -> list[SummarySentence]:
+        """The supported and new sentences, each with its source, and what stands in for the others."""
+        share = self.analysis.selection.shares[number]
+        if not share:
+            return []
+        segment = self.analysis.segments[number]
+        facts = Facts(self.analysis.document.text[segment.start : segment.end])
+        written = tidy(answer.text)
+        kept = [
+            found for sentence in written if facts.supports(sentence) and (found := self._if_new(sentence, segment))
+        ]
+        self._removed += len(written) - len(kept)
+        paraphrased = self._vectors[len(self._vectors) - len(kept) :]
+        for index in share:
+            if sum(self.budget.cost(sentence.text) for sentence in kept) >= ENOUGH * self.budget.of(number):
+                break
+            if all(float(vector @ self.analysis.vectors[index]) <= ALIKE for vector in paraphrased):
+                found = self._if_new(self.analysis.plain(index), segment)
+                kept += [found] if found else []
+        self._copied += len(kept) - len(paraphrased)
+        return kept
+
+    def _if_new(self, text: str, segment: Segment) -> SummarySentence | None:
+        """A sentence with its source; none if the segment has nothing like it, or the summary has it already."""
+        vector = self.encoder.encode([text])[0]
+        cosines = self.analysis.vectors[segment.first : segment.last] @ vector
+        nearest = int(cosines.argmax())
+        if cosines[nearest] < UNLIKE or any(float(earlier @ vector) > REPEATED for earlier in self._vectors):
+            return None
+        self._vectors.append(vector)
+        return SummarySentence(text, self.analysis.quote(segment.first + nearest), round(float(cosines[nearest]), 3))
+
+    def replay(self, number: int, text: str) -> Prompt:
+        """See `Plan.replay`."""
+        return replace(self.make(number), known=self.make.ids(text))
+
+    def resume(self, part: Part) -> None:
+        """Later sentences must not repeat it."""
+        self._vectors.extend(self.encoder.encode([sentence.text for sentence in part.sentences]))
+
+    def notes(self, parts: Sequence[Part], complete: bool) -> Iterator[str]:
+        """What was removed, and what stood in."""
+        if self._removed:
+            yield _note_on_removed(self._removed)
+        if self._copied:
+            yield f"{count(self._copied, 'sentence')} of the summary copied verbatim from the source"
+
+
+class OwnWords(Plan):
+    """What a model that was trained to decide has to say about each segment.
+
+    Every segment passes through the model, because its memory flows from one to the next. With a length given,
+    sentences beyond the segment's budget are removed; a causal model also goes on until it has filled its budget.
+    """
+
+    is_sequential = True
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        encoder: SentenceEncoder,
+        make: PromptMaker | None,
+        window: int,
+        *,
+        has_length: bool,
+        removes_repeats: bool,
+    ) -> None:
+        super().__init__(analysis)
+        self.encoder, self.make, self.window = encoder, make, window
+        self.has_length, self.removes_repeats = has_length, removes_repeats
+        self.order = range(len(analysis.segments))
+        self._said = RepetitionFilter()
+        self._too_long = self._removed = self._cut_off = 0
+
+    @cached_property
+    def _facts(self) -> Facts:
+        """Of the whole document: a memory carries figures and names from one segment to another."""
+        return Facts(self.analysis.document.text)
+
+    def prompt(self, number: int, parts: Sequence[Part], reached: int) -> Prompt:
+        """With whatever budget the length has left for the segment."""
+        assert self.make is not None, "an encoder-decoder takes the document whole"
+        prompt = self.make(number)
+        return self._with_budget(number, prompt, parts) if self.has_length else prompt
+
+    def _with_budget(self, number: int, prompt: Prompt, parts: Sequence[Part]) -> Prompt:
+        left = self.budget.up_to(number) - self.budget.used(parts)
+        if number == self._last and not parts:  # a short summary is not an empty one
+            left = max(left, SHORTEST_PART / self._tokens_per_unit)
+        tokens = left * self._tokens_per_unit
+        if tokens < SHORTEST_PART:
+            return replace(prompt, known=())
+        enough = round(left) if self.budget.in_sentences else MOST * left
+        return replace(
+            prompt,
+            enough=lambda text: self._reached_budget(text, enough),
+            least=round(MOST * tokens),
+            limit=min(24 + round(2 * tokens), 2 * LONGEST_PART, self.window // 5),
+        )
+
+    @cached_property
+    def _last(self) -> int:
+        """The last segment with a budget."""
+        shares = self.analysis.selection.shares
+        return max((number for number, share in enumerate(shares) if share), default=0)
+
+    @cached_property
+    def _tokens_per_unit(self) -> float:
+        """Tokens of a word (or of a sentence) of the summary, going by the selected sentences."""
+        selected = sum(self.analysis.sentences[index].tokens for index in self.analysis.selection.selected)
+        return max(selected, 1) / max(self.budget.up_to(self._last), 1)
+
+    def _reached_budget(self, text: str, amount: float) -> bool:
+        """Whether what will be kept of a draft is that much."""
+        return sum(map(self.budget.cost, filter(self._is_kept, finished(text)))) >= amount
+
+    def compose(self, number: int, answer: Answer, parts: Sequence[Part]) -> list[SummarySentence]:
+        """The supported sentences that the length has room for, each with what in its segment is most like it."""
+        self._cut_off += not answer.is_whole and not self.has_length
+        written = tidy(answer.text)
+        kept = list(filter(self._is_kept, written))
+        self._removed += len(written) - len(kept)
+        if self.has_length:
+            kept = self._fit_length(number, kept, parts)
+        if not kept:
+            return []
+        segment = self.analysis.segments[number]
+        cosines = self.encoder.encode(kept) @ self.analysis.vectors[segment.first : segment.last].T
+        for sentence in kept:
+            self._said.add(sentence)
+        return [
+            SummarySentence(
+                sentence, self.analysis.quote(segment.first + int(row.argmax())), round(float(row.max()), 3)
+            )
+            for sentence, row in zip(kept, cosines, strict=True)
+        ]
+
+    def _is_kept(self, sentence: str) -> bool:
+        """A small model tends to invent figures, amounts and names, and one with a memory to repeat itself."""
+        return self._facts.supports(sentence) and not (self.removes_repeats and self._said.repeats(sentence))
+
+    def _fit_length(self, number: int, sentences: list[str], parts: Sequence[Part]) -> list[str]:
+        allowed, used = self.budget.up_to(number), self.budget.used(parts)
+        fitting: list[str] = []
+        for sentence in sentences:
+            cost = self.budget.cost(sentence)
+            if used + cost / 2 <= allowed:
+                fitting.append(sentence)
+                used += cost
+        self._too_long += len(sentences) - len(fitting)
+        return fitting
+
+    def replay(self, number: int, text: str) -> Prompt:
+        """See `Plan.replay`."""
+        assert self.make is not None, "an encoder-decoder takes the document whole"
+        return replace(self.make(number), known=self.make.ids(text))
+
+    def resume(self, part: Part) -> None:
+        """Later sentences must not repeat it."""
+        for sentence in part.sentences:
+            self._said.add(sentence.text)
+
+    def notes(self, parts: Sequence[Part], complete: bool) -> Iterator[str]:
+        """What was removed or cut, and whether anything is left."""
+        if complete and not parts:
+            hint = "use" if self.has_length else "give a --length, or use"
+            yield (
+                "the summary is empty: the model had nothing to say about any segment, or nothing that could be kept; "
+                f"{hint} --style extract"
+            )
+        if self._too_long:
+            yield f"{count(self._too_long, 'sentence')} of the model removed to keep to the length"
+        if self._removed:
+            yield _note_on_removed(self._removed)
+        if self._cut_off:
+            yield f"{count(self._cut_off, 'part')} cut off at {LONGEST_PART} tokens, before the model ended it"
+
+
+class WholeDocument(OwnWords):
+    """`OwnWords` with an encoder-decoder, which takes the document whole and answers segment by segment."""
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        encoder: SentenceEncoder,
+        layout: Layout,
+        selected: Sequence[int],
+        *,
+        has_length: bool,
+    ) -> None:
+        super().__init__(analysis, encoder, None, layout.window, has_length=has_length, removes_repeats=False)
+        self.layout, self.selected = layout, selected
+
+    def document_prompt(self, known: Sequence[str]) -> DocumentPrompt:
+        """The document, and the answers to its first segments that an interrupted run has left."""
+        ids = [self.layout.tokenizer(text)["input_ids"] for text in known]
+        return DocumentPrompt(self.layout.inputs(self.analysis, self.selected), ids)
+
+
+def _note_on_removed(number: int) -> str:
+    return f"{count(number, 'sentence')} of the model removed: unsupported by the source, or repeated"

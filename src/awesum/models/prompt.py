@@ -1,0 +1,39 @@
+"""What a causal model is given to read about a segment, and what a model answers. Tokens only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+SHORTEST = 8
+"""Tokens. A part is at least this long: a chat model that stops before it has begun has only lost its thread."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a causal model reads about one segment, and when it may stop writing."""
+
+    tokens: list[int]
+    enough: Callable[[str], bool]
+    """Whether a draft is long enough; asked whenever a new sentence has begun."""
+    limit: int
+    """Tokens after which the draft ends in any case."""
+    segment: slice = field(default_factory=lambda: slice(0))
+    """Which of the tokens are the segment's own: these are what a memory is written from."""
+    least: int = SHORTEST
+    """Tokens before which the draft does not end."""
+    known: Sequence[int] | None = None
+    """The answer, where it is known: from an interrupted run, or because there is nothing to say. It is only written to
+    memory."""
+    number: int = 0
+    """The segment's number."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model wrote about one segment."""
+
+    text: str
+    tokens: Sequence[int] = ()
+    is_whole: bool = True
+    """Whether the model ended it itself, rather than its limit or its budget."""

@@ -1,0 +1,195 @@
+"""The paper's model: BART that goes from segment to segment with external memory and global salient content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, ClassVar
+
+from awesum.errors import AwesumError
+from awesum.models.memory_settings import NO_MEMORY, check_choices, memory_choices
+from awesum.settings import Settings, setting
+from awesum.systems.system import System, digest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from awesum.analysis.analysis import Analysis, Analyst
+    from awesum.analysis.segmentation import Limits
+    from awesum.compose.layouts import BartLayout
+    from awesum.compose.plan import Plan
+    from awesum.engine.engine import Engine
+    from awesum.models.bart import AwesomeBart, AwesomeConfig
+    from awesum.training.trainable import Trainable
+
+SIDE_BY_SIDE = 4
+"""Documents that are written at the same time."""
+
+
+@dataclass(frozen=True)
+class BartSettings:
+    """How a BART is trained from segment to segment, and how it writes afterwards."""
+
+    default_base: ClassVar[str] = "facebook/bart-large"
+    changeable: ClassVar[tuple[str, ...]] = ("trunk_batch", "gradient_checkpointing")
+    """Settings that may change when a run is resumed: they cost time or memory, and change no result."""
+
+    trunk_batch: int = setting(1, "segments whose layers below the memory run together")
+    gradient_checkpointing: bool = setting(False, "compute layers twice instead of keeping what they computed")
+    num_beams: int = setting(4, "beams when the trained model writes")
+    no_repeat_ngram: int = setting(5, "no run of this many tokens twice in a part; 0: no limit")
+    max_part: int = setting(1024, "tokens of a part at most")
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "trunk_batch", "num_beams", "max_part")
+        _at_least(self, 0, "no_repeat_ngram")
+
+    @property
+    def model_config(self) -> dict[str, Any]:
+        """What it adds to the pretrained model, as `AwesomeConfig` names it."""
+        return {"memory": NO_MEMORY}
+
+
+@dataclass(frozen=True)
+class AwesomeSettings(BartSettings):
+    """What AWESOME adds to BART."""
+
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        "memory": memory_choices(),
+        "memory_direction": ("forward", "both"),
+        "salient": ("none", "text", "key-value"),
+    }
+
+    memory: str = setting("attentive", f"external memory: {', '.join(memory_choices())}")
+    memory_layers: int | str | tuple[int, ...] = setting(
+        3, "layers with a memory: how many of the last, all, or numbers such as 9,11"
+    )
+    memory_size: int = setting(1024, "slots of a memory")
+    compression_ratio: int = setting(5, "hidden states that a compressive memory makes one of")
+    memory_direction: str = setting("forward", "forward, or both: the encoder also remembers from the end")
+    salient: str = setting("none", "salient sentences of other segments: none, text or key-value")
+    salient_size: int = setting(1024, "tokens of salient content as key-value vectors")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choices(self, self.choices)
+        _at_least(self, 1, "memory_size", "compression_ratio", "salient_size")
+
+    @property
+    def model_config(self) -> dict[str, Any]:
+        """What it adds to the pretrained model, as `AwesomeConfig` names it."""
+        own = {field.name for field in fields(self)} - {field.name for field in fields(BartSettings)}
+        return {name: getattr(self, name) for name in sorted(own)}
+
+
+def _at_least(settings: object, least: int, *names: str) -> None:
+    for name in names:
+        if not getattr(settings, name) >= least:
+            raise AwesumError(f"{name} must be {least} or more, not {getattr(settings, name)}")
+
+
+class Awesome(System):
+    """`AwesomeBart` as `awesum train` saves it, or a plain BART, which then goes without memory (Se3)."""
+
+    name = "awesome"
+    description = "BART with external memory and global salient content, segment by segment"
+    paper = "Cao and Wang, 2023: AWESOME"
+    settings_class: ClassVar[type | None] = AwesomeSettings
+    model_types: ClassVar[tuple[str, ...]] = ("bart", "awesome-bart")
+    default_length = "10%"  # the model decides; the salient tenth is shown beside each part
+
+    def __init__(self, model: str | None = None, *, analyst: Analyst | None = None) -> None:
+        super().__init__(model, analyst=analyst)
+        self._lock = Lock()
+
+    @cached_property
+    def config(self) -> AwesomeConfig:
+        """The configuration, without the weights."""
+        from awesum.models.bart import load_config
+
+        return load_config(self.model)
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer, without the weights."""
+        from awesum.loading import load_tokenizer
+
+        return load_tokenizer(self.model)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a segment."""
+        return self._layout([]).limits
+
+    def _layout(self, notes: list[str]) -> BartLayout:
+        from awesum.compose.layouts import BartLayout
+
+        return BartLayout(self.tokenizer, self.config, notes.append)
+
+    @property
+    def writer(self) -> AwesomeBart:
+        """The model, loaded once."""
+        with self._lock:
+            return self._writer
+
+    @cached_property
+    def _writer(self) -> AwesomeBart:
+        from awesum.models.bart import load_recurrent
+
+        return load_recurrent(self.model)
+
+    def prepare(self) -> None:
+        """Load the encoder, the extractor and the tokenizer."""
+        self.analyst.load()
+        _ = self.tokenizer, self.config
+
+    def load(self) -> None:
+        """Load the model."""
+        _ = self.writer
+
+    def fingerprint(self) -> str:
+        """Of all weights."""
+        from awesum.loading import fingerprint
+
+        return digest(self.name, fingerprint(self.model), self.analyst.fingerprint())
+
+    def plan(self, analysis: Analysis, settings: Settings, notes: list[str]) -> Plan:
+        """The document whole, answered segment by segment."""
+        from awesum.compose.plan import WholeDocument
+
+        return WholeDocument(
+            analysis,
+            self.analyst.encoder,
+            self._layout(notes),
+            analysis.salient if self.config.salient != "none" else [],
+            has_length=settings.length is not None,
+        )
+
+    def recorded(self, settings: Settings) -> dict[str, Any]:
+        """With the number format, and why it is this one."""
+        from awesum.loading import choose_device
+
+        dtype = str(self.writer.dtype).removeprefix("torch.")
+        return super().recorded(settings) | {"dtype": dtype, "dtype_reason": choose_device()[2]}
+
+    def engine(self, settings: Settings) -> Engine:
+        """As many documents as the memory limit has room for."""
+        from awesum.engine.seq2seq import Seq2SeqEngine
+        from awesum.footprint import READING, RUNTIME, Footprint, parse_size
+
+        model = self.writer
+        config, generation = model.config, model.generation_config
+        beams, longest = generation.num_beams or 1, generation.max_length or 1024
+        per_document = beams * longest * 2 * config.decoder_layers * config.d_model * model.dtype.itemsize
+        encoder = self.analyst.encoder.model.get_memory_footprint()
+        fixed = RUNTIME + encoder + model.get_memory_footprint() + READING
+        limit = parse_size(settings.max_memory) if settings.max_memory else None
+        rows = Footprint(fixed, per_document).prompts(limit, SIDE_BY_SIDE)
+        return Seq2SeqEngine(model, self.tokenizer, rows)
+
+    def trainable(self, base: str, settings: Any) -> Trainable:
+        """`base` with memory and salient content."""
+        from awesum.training.awesome import AwesomeTraining
+
+        return AwesomeTraining(base, settings, system=self.name)

@@ -1,0 +1,73 @@
+"""The sentences that the extractor selects, verbatim."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from awesum.settings import AWESUM, SMOLLM2, Settings
+from awesum.systems.system import System, digest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from awesum.analysis.analysis import Analyst
+    from awesum.analysis.segmentation import Limits
+    from awesum.engine.engine import Engine
+
+
+class Extract(System):
+    """Selected sentences as they stand in the source. Tokens are those of the model, which is not loaded."""
+
+    name = "extract"
+    description = "the most salient sentences, verbatim, selected by the shipped extractor"
+    default_model = AWESUM
+    spreads = False
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        analyst: Analyst | None = None,
+        like: System | None = None,
+    ) -> None:
+        super().__init__(model, analyst=analyst)
+        self._like = like
+        """The system whose tokens and segments it uses."""
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """That of the model that would write."""
+        return self._measures[0]
+
+    @property
+    def limits(self) -> Limits:
+        """Those of the model that would write."""
+        return self._measures[1]
+
+    @cached_property
+    def _measures(self) -> tuple[PreTrainedTokenizerBase, Limits]:
+        if self._like is not None:
+            return self._like.tokenizer, self._like.limits
+        from awesum.systems import registry
+
+        kind = registry.find(self.model) if self.model in (AWESUM, SMOLLM2) else registry.kind_of(self.model)
+        writer = kind(self.model, analyst=self.analyst)
+        return writer.tokenizer, writer.limits
+
+    def prepare(self) -> None:
+        """Load the encoder and the extractor."""
+        self.analyst.load()
+        _ = self._measures
+
+    def fingerprint(self) -> str:
+        """Of the encoder, the extractor and the tokenizer."""
+        return digest(self.name, self.analyst.fingerprint(), self.model, self.limits)
+
+    def engine(self, settings: Settings) -> Engine:
+        """Nothing is written."""
+        from awesum.engine.engine import NoEngine
+        from awesum.footprint import RUNTIME, check_limit
+
+        check_limit(settings.max_memory, RUNTIME + self.analyst.encoder.model.get_memory_footprint())
+        return NoEngine()

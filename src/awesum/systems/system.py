@@ -1,0 +1,186 @@
+"""The protocol of a system: something that turns a document into a summary.
+
+Modules of this package are imported by the command line: what takes time to import (torch, the library of models) is
+imported by the methods that need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from awesum.length import Length
+from awesum.settings import Settings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from awesum.analysis.analysis import Analysis, Analyst, Progress
+    from awesum.analysis.segmentation import Limits
+    from awesum.compose.plan import Plan
+    from awesum.compose.session import Session
+    from awesum.document import Document
+    from awesum.engine.engine import Engine
+    from awesum.summary import Part
+    from awesum.training.trainable import Trainable
+
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Nobody is watching."""
+
+
+class System(ABC):
+    """Something that turns a document into a summary, with everything it needs loaded once and used for many."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    """One line for `awesum systems`."""
+    paper: ClassVar[str] = ""
+    """Where the method was published."""
+    settings_class: ClassVar[type | None] = None
+    """The dataclass of what can be set when it is trained; none for a system that does not learn."""
+    model_types: ClassVar[tuple[str, ...]] = ()
+    """The `model_type` of the pretrained models that it runs on."""
+    default_model: ClassVar[str] = ""
+    default_length: ClassVar[str] = "200w"
+    spreads: ClassVar[bool] = True
+    """Whether the selection is spread over the segments, so that no part is much longer than the others."""
+    needs_reference: ClassVar[bool] = False
+    """Whether it looks at the reference summary, as an upper bound does."""
+
+    def __init__(self, model: str | None = None, *, analyst: Analyst | None = None) -> None:
+        from awesum.analysis.analysis import Analyst
+
+        self.model = model or self.default_model
+        """The weights: a name that awesum knows, a folder, or a name on the hub."""
+        self.analyst = analyst or Analyst()
+
+    @classmethod
+    def trains(cls) -> bool:
+        """Whether it learns."""
+        return cls.settings_class is not None
+
+    def prepare(self) -> None:  # noqa: B027
+        """Load what reading needs."""
+
+    def load(self) -> None:  # noqa: B027
+        """Load what writing needs."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Changes whenever the summary of the same document with the same settings might: a hash of the weights."""
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """What measures sentences and segments, without the model that writes."""
+        raise NotImplementedError
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a segment."""
+        raise NotImplementedError
+
+    def analyse(
+        self, document: Document, settings: Settings, progress: Progress = no_progress, reference: str | None = None
+    ) -> Analysis:
+        """Everything that is known about a document before anything is written."""
+        return self.analyst.analyse(
+            document,
+            tokenizer=self.tokenizer,
+            limits=self.limits,
+            length=self.length(settings),
+            spread=self.spreads,
+            query=settings.query,
+            progress=progress,
+        )
+
+    def plan(self, analysis: Analysis, settings: Settings, notes: list[str]) -> Plan:
+        """How a document is written; verbatim, unless the system says otherwise. `notes` are the user's to read."""
+        from awesum.compose.plan import Verbatim
+
+        return Verbatim(analysis)
+
+    def session(
+        self,
+        analysis: Analysis,
+        settings: Settings,
+        *,
+        done: Sequence[Part] = (),
+        progress: Progress = no_progress,
+        started: float | None = None,
+    ) -> Session:
+        """One document on its way; `done` are the parts of an interrupted run."""
+        from awesum.compose.plan import Verbatim
+        from awesum.compose.session import Session
+
+        notes: list[str] = []
+        plan = Verbatim(analysis) if analysis.selection.is_whole else self.plan(analysis, settings, notes)
+        return Session(plan, self.recorded(settings), done=done, notes=notes, progress=progress, started=started)
+
+    def engine(self, settings: Settings) -> Engine:
+        """What writes, within the memory limit of the settings; nothing, unless the system says otherwise."""
+        from awesum.engine.engine import NoEngine
+
+        return NoEngine()
+
+    def trainable(self, base: str, settings: Any) -> Trainable:
+        """What `awesum train` trains: `base` with these settings."""
+        raise NotImplementedError(f"{self.name} does not learn")
+
+    def length(self, settings: Settings) -> Length:
+        """The length that was asked for, or this system's own."""
+        return Length.parse(str(settings.length or self.default_length))
+
+    def recorded(self, settings: Settings) -> dict[str, Any]:
+        """The settings as a summary records them."""
+        return asdict(settings) | {"model": self.model}
+
+
+def digest(*known: object) -> str:
+    """A fingerprint of some values."""
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def open_session(
+    system: System,
+    document: Document,
+    settings: Settings,
+    *,
+    done: Sequence[Part] = (),
+    progress: Progress = no_progress,
+    reference: str | None = None,
+) -> Session:
+    """Read a document, loading the model that will write meanwhile: that is a second less to wait for."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    started = time.perf_counter()
+    if settings.max_memory:
+        system.engine(settings)  # a limit that is too low is reported before minutes of work, not after
+    with ThreadPoolExecutor(1) as aside:
+        # What reading needs is loaded first: models are loaded one at a time, and while one is, torch's default number
+        # format may be that one's.
+        system.prepare()
+        loading = aside.submit(system.load)
+        analysis = system.analyse(document, settings, progress, reference=reference)
+        loading.result()
+    return system.session(analysis, settings, done=done, progress=progress, started=started)
+
+
+def write_documents(
+    system: System, settings: Settings, sessions: Iterable[Session]
+) -> Iterator[tuple[Session, Sequence[Part]]]:
+    """Write many sessions side by side: each that moved on, with its new parts; look at its `complete` and `error`.
+
+    The first session is opened before there is an engine, because opening it loads the models meanwhile.
+    """
+    from awesum.engine.engine import write_all
+
+    coming = iter(sessions)
+    for first in coming:
+        yield from write_all(system.engine(settings), chain([first], coming))

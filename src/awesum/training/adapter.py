@@ -1,0 +1,107 @@
+"""Training an adapter for a causal model: the pretrained weights stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from awesum import loading
+from awesum.compose.layouts import CausalLayout
+from awesum.files import cache_folder
+from awesum.models.adapter import AdapterConfig, AwesomeCausal
+from awesum.models.causal import load_base
+from awesum.recurrence import DocumentInputs
+from awesum.recurrence.causal import Reader, train
+from awesum.settings import SMOLLM2
+from awesum.training.examples import SegmentInputs
+from awesum.training.trainable import Report, Trainable
+from awesum.training.trunk import TrunkCache, plan, read_now
+from awesum.weights import SMOLLM2_WHEEL
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+    from awesum.analysis.analysis import Analyst
+    from awesum.recurrence.inputs import Backward
+    from awesum.systems.adapter import AdapterSettings
+
+
+class AdapterTraining(Trainable):
+    """The weights of an adapter. Only the adapter is saved."""
+
+    def __init__(self, base: str, settings: AdapterSettings) -> None:
+        self.base, self.settings = base, settings
+        self.config = AdapterConfig(base=base, **settings.adapter_config)
+
+    @cached_property
+    def _loaded(self) -> tuple[AwesomeCausal, PreTrainedTokenizerBase]:
+        return load_base(self.base, self.config)
+
+    @property
+    def model(self) -> AwesomeCausal:
+        """The pretrained model with its adapter."""
+        return self._loaded[0]
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of the model."""
+        return self._loaded[1]
+
+    def fingerprint(self) -> str:
+        """See `Trainable.fingerprint`."""
+        return SMOLLM2_WHEEL.sha256 if self.base == SMOLLM2 else loading.fingerprint(self.base)
+
+    def describe(self) -> str:
+        """See `Trainable.describe`."""
+        return f"memory: {self.config.memory}, salient content: {self.config.salient}, update: {self.config.update}"
+
+    def inputs(self, analyst: Analyst, max_tokens: int | None, report: Report) -> SegmentInputs:
+        """See `Trainable.inputs`."""
+        window = loading.window_of(self.model.base.config)
+        layout = CausalLayout(self.tokenizer, self.config, window, report, end=self.model.end)
+        return SegmentInputs(layout, analyst, max_tokens=max_tokens, report=report)
+
+    @cached_property
+    def _trunk_cache(self) -> TrunkCache | None:
+        return TrunkCache(self.model, cache_folder() / "trunk") if self.settings.freeze_trunk else None
+
+    def plan(
+        self,
+        documents: Sequence[DocumentInputs],
+        validation: Sequence[DocumentInputs] | None,
+        epochs: float,
+        report: Report,
+    ) -> None:
+        """With a frozen trunk: report time, disk and memory, and refuse a disk that is too full."""
+        if self._trunk_cache:
+            plan(self._trunk_cache, documents, validation, epochs, report)
+
+    def loss(
+        self,
+        documents: Sequence[DocumentInputs],
+        backward: Backward,
+        *,
+        empty_targets: bool = True,
+        label_smoothing: float = 0.0,
+    ) -> torch.Tensor:
+        """See `Trainable.loss`."""
+        read: Reader = self._trunk_cache or partial(read_now, self.model)
+        return train(
+            self.model,
+            documents,
+            backward,
+            read=read,
+            empty_targets=empty_targets,
+            label_smoothing=label_smoothing,
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """See `Trainable.save`."""
+        self.model.save_pretrained(folder)
+
+    def load(self, checkpoint: str | Path) -> None:
+        """See `Trainable.load`."""
+        self.model.load_adapter(checkpoint)

@@ -1,0 +1,98 @@
+"""Training BART with memory and salient content, or without (Se3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from awesum import loading
+from awesum.compose.layouts import BartLayout
+from awesum.errors import AwesumError
+from awesum.models.bart import AwesomeBart
+from awesum.models.memory_settings import check_memory
+from awesum.recurrence import DocumentInputs, train
+from awesum.settings import SMOLLM2
+from awesum.training.examples import SegmentInputs
+from awesum.training.trainable import Report, Trainable
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+
+    from awesum.analysis.analysis import Analyst
+    from awesum.recurrence.inputs import Backward
+    from awesum.systems.awesome import BartSettings
+
+
+class AwesomeTraining(Trainable):
+    """All weights of a BART, and those that its system adds."""
+
+    def __init__(self, base: str, settings: BartSettings, system: str = "awesome") -> None:
+        if base == SMOLLM2:
+            raise AwesumError(f"{base} is a causal model, and {system} takes a BART: say --system adapter")
+        self.base, self.settings, self.system = base, settings, system
+        self.config = {"system": system, **settings.model_config}
+        if "memory_size" in self.config:
+            check_memory(self.config["memory"], self.config["memory_size"], self.config["compression_ratio"])
+
+    @cached_property
+    def model(self) -> AwesomeBart:
+        """The model, in single precision whatever it was saved in: small updates would be rounded away."""
+        model = AwesomeBart.from_pretrained(self.base, **self.config).float()
+        model.generation_config.update(
+            num_beams=self.settings.num_beams,
+            no_repeat_ngram_size=self.settings.no_repeat_ngram,
+            max_length=min(self.settings.max_part, model.config.max_position_embeddings),
+            early_stopping=True,
+        )
+        if self.settings.gradient_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        return model
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of the model."""
+        return loading.load_tokenizer(self.base)
+
+    def fingerprint(self) -> str:
+        """See `Trainable.fingerprint`."""
+        return loading.fingerprint(self.base)
+
+    def describe(self) -> str:
+        """See `Trainable.describe`."""
+        return f"memory: {self.model.config.memory}, salient content: {self.model.config.salient}"
+
+    def inputs(self, analyst: Analyst, max_tokens: int | None, report: Report) -> SegmentInputs:
+        """See `Trainable.inputs`."""
+        layout = BartLayout(self.tokenizer, self.model.config, report)
+        return SegmentInputs(layout, analyst, max_tokens=max_tokens, report=report)
+
+    def loss(
+        self,
+        documents: Sequence[DocumentInputs],
+        backward: Backward,
+        *,
+        empty_targets: bool = True,
+        label_smoothing: float = 0.0,
+    ) -> torch.Tensor:
+        """See `Trainable.loss`."""
+        return train(
+            self.model,
+            documents,
+            backward,
+            trunk_batch=self.settings.trunk_batch,
+            empty_targets=empty_targets,
+            label_smoothing=label_smoothing,
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """See `Trainable.save`."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def load(self, checkpoint: str | Path) -> None:
+        """See `Trainable.load`."""
+        saved = AwesomeBart.from_pretrained(checkpoint, config=self.model.config)
+        self.model.load_state_dict(saved.state_dict())

@@ -1,0 +1,174 @@
+"""`run.json`: what a training run was started with, how its loss went, and whether it has finished.
+
+A run is resumed, or found to be finished, only if its settings are those of the record.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from awesum import __version__, files
+from awesum.datasets import is_public
+from awesum.errors import AwesumError
+from awesum.training.settings import TrainingSettings, as_dict
+
+FILE = "run.json"
+RUNNING, FINISHED = "running", "finished"
+_PLACES = ("data", "base", "encoder", "extractor")
+"""Settings that name a file or a folder: the same one, however its path is written."""
+
+
+def read(folder: Path) -> dict[str, Any] | None:
+    """The record of an earlier run in a folder, if there is one."""
+    path = folder / FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, dict) and isinstance(found.get("settings"), dict):
+            return found
+        reason = "it has no settings"
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    raise AwesumError(f"cannot read {path} ({reason}): give another --output, or delete {folder} to start again")
+
+
+def is_finished(record: dict[str, Any]) -> bool:
+    """Whether the run has finished."""
+    return record.get("state") == FINISHED
+
+
+def check_same(folder: Path, record: dict[str, Any], settings: TrainingSettings, options: Any) -> None:
+    """Refuse to resume a run with other settings, except those that change no result, and more epochs."""
+    before, now = record["settings"], recorded(settings, options)
+    changeable = {*settings.changeable, *options.changeable}
+    for name in ("system", *(name for name in now if name != "system")):
+        was, value = before.get(name), now[name]
+        if was == value or name in changeable or (name == "epochs" and isinstance(was, float) and value > was):
+            continue
+        more = ", with at least as many epochs" if name == "epochs" else ""
+        raise AwesumError(
+            f"{folder} was trained with {name}={was!r}, not {value!r}: give another --output, delete that folder to "
+            f"train anew, or repeat the command as it was{more}"
+        )
+
+
+def check_base(folder: Path, record: dict[str, Any], base: str, fingerprint: str) -> None:
+    """Refuse to resume a run whose pretrained model has changed since."""
+    known = record.get("base_fingerprint")
+    if base not in (known, fingerprint) and known != fingerprint:  # the name stands for a model that is not there
+        raise AwesumError(
+            f"the weights of {base} are not those that {folder} was trained from: give another --output, or delete "
+            "that folder to train anew"
+        )
+
+
+def recorded(settings: TrainingSettings, options: Any) -> dict[str, Any]:
+    """All settings of a run as JSON has them, with absolute paths."""
+    values = as_dict(settings, options)
+    for name in _PLACES:
+        path = Path(values[name]).expanduser()
+        if values[name] and path.exists() and not (name == "data" and is_public(values[name])):
+            values[name] = str(path.resolve())
+    values["output"] = str(Path(settings.output).expanduser().resolve())
+    made: dict[str, Any] = json.loads(json.dumps(values))
+    return made
+
+
+class Record(TrainerCallback):
+    """Keeps `run.json` up to date: written when training begins, whenever something is logged, and at the end."""
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: TrainingSettings,
+        options: Any,
+        *,
+        base_fingerprint: str,
+        documents: int,
+        validation_documents: int,
+        precision: str,
+        earlier: dict[str, Any] | None = None,
+        resumed_at: int = 0,
+    ) -> None:
+        earlier = earlier or {}
+        self.path = folder / FILE
+        self._before = float(earlier.get("seconds") or 0.0)
+        self._started = time.perf_counter()
+        self._resumed_at = resumed_at
+        self._earlier = {name: earlier.get(name) or [] for name in ("history", "validation")}
+        self.content: dict[str, Any] = {
+            "state": RUNNING,
+            "system": settings.system,
+            "base": settings.base,
+            "base_fingerprint": base_fingerprint,
+            "settings": recorded(settings, options),
+            "versions": {
+                "awesum": __version__,
+                **{name: version(name) for name in ("torch", "transformers")},
+            },
+            "data": {
+                "source": settings.data,
+                "documents": documents,
+                "validation_documents": validation_documents,
+            },
+            "precision": precision,
+            "seconds": self._before,
+            "tokens_per_second": earlier.get("tokens_per_second"),
+            "peak_memory_bytes": earlier.get("peak_memory_bytes"),
+            "history": [],
+            "validation": [],
+        }
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Write what is known before the first step."""
+        self._update(state)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Add the loss."""
+        self._update(state)
+
+    def finish(self, state: Any) -> None:
+        """Write that the model is trained and saved."""
+        self._update(state, FINISHED)
+
+    def _update(self, state: Any, run_state: str = RUNNING) -> None:
+        if not state.is_world_process_zero:
+            return
+        lines = state.log_history
+        self.content |= {
+            "state": run_state,
+            "seconds": round(self._before + time.perf_counter() - self._started, 1),
+            "history": self._merged("history", lines, "loss", ("learning_rate",)),
+            "validation": self._merged("validation", lines, "eval_loss", ()),
+        }
+        if with_speed := [line for line in lines if "tokens_per_second" in line]:
+            self.content["tokens_per_second"] = with_speed[-1]["tokens_per_second"]
+            peaks = [line["peak_memory_bytes"] for line in with_speed]
+            self.content["peak_memory_bytes"] = max(*peaks, self.content["peak_memory_bytes"] or 0)
+        try:
+            files.write(self.path, json.dumps(self.content, indent=1) + "\n")
+        except OSError as error:
+            raise AwesumError(
+                f"cannot write {self.path} ({error.strerror or error}): make room and run the same command again"
+            ) from error
+
+    def _merged(
+        self, kind: str, lines: list[dict[str, Any]], loss: str, further: tuple[str, ...]
+    ) -> list[dict[str, Any]]:
+        """One entry a step: those of the earlier run up to the checkpoint, and those of the trainer's own log.
+
+        The trainer's log starts with what its checkpoint had, which lacks a validation after that checkpoint.
+        """
+        found = {entry["step"]: entry for entry in self._earlier[kind] if entry["step"] <= self._resumed_at}
+        for line in lines:
+            if loss in line:
+                entry = {"step": line["step"], "epoch": round(line["epoch"], 4), "loss": line[loss]}
+                found[line["step"]] = entry | {name: line[name] for name in further}
+        return [found[step] for step in sorted(found)]

@@ -1,0 +1,79 @@
+"""What training needs of a system. `run` and `trainer` know nothing else of what they train."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from transformers import PreTrainedTokenizerBase
+
+    from awesum.analysis.analysis import Analyst
+    from awesum.recurrence import DocumentInputs
+    from awesum.recurrence.inputs import Backward
+    from awesum.training.examples import Inputs
+
+Report = Callable[[str], object]
+"""Takes a line that the user should see."""
+
+
+class Trainable(ABC):
+    """A pretrained model with what a system adds to it.
+
+    Making one checks the settings of its system and loads nothing; the model is loaded when it is first needed, with
+    the new weights that the seed gives it.
+    """
+
+    @property
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """What is trained. Its weights are those that have a gradient."""
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of the model."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Changes whenever the pretrained weights do; for a model on the hub that was never fetched, its name."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What the system adds to the pretrained model, in a few words."""
+
+    @abstractmethod
+    def inputs(self, analyst: Analyst, max_tokens: int | None, report: Report) -> Inputs:
+        """What turns an example into the model's inputs, using at most `max_tokens` tokens of the document."""
+
+    def plan(  # noqa: B027
+        self,
+        documents: Sequence[DocumentInputs],
+        validation: Sequence[DocumentInputs] | None,
+        epochs: float,
+        report: Report,
+    ) -> None:
+        """Called before training: report how long it will take, or refuse what cannot work."""
+
+    @abstractmethod
+    def loss(
+        self,
+        documents: Sequence[DocumentInputs],
+        backward: Backward,
+        *,
+        empty_targets: bool = True,
+        label_smoothing: float = 0.0,
+    ) -> torch.Tensor:
+        """One pass over a batch: the mean of the documents' losses, whose shares go to `backward` as they come."""
+
+    @abstractmethod
+    def save(self, folder: str | Path) -> None:
+        """Save the trained model, for `load` and for the system to write with."""
+
+    @abstractmethod
+    def load(self, checkpoint: str | Path) -> None:
+        """Continue with the weights of a checkpoint."""

@@ -1,0 +1,1 @@
+"""How well a sentence of a summary is supported by its source."""
