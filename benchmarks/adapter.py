@@ -1,4 +1,4 @@
-"""An adapter with memory for the embedded model: what the trunk's cache saves, what memory costs, and where it helps.
+"""An adapter with memory for the embedded model: what the trunk cache saves, what memory costs, and where it helps.
 
     python -m benchmarks.adapter --data govreport/ cache            an epoch from the cache against one without
     python -m benchmarks.adapter --data govreport/ generation       memory against Se3
@@ -6,10 +6,10 @@
     python -m benchmarks.adapter --data govreport/ positions attentive/ se3/ --plot positions.svg
     python -m benchmarks.adapter equip se3/ compressive/            a trained adapter with an untrained memory
 
-The first three take fresh adapters (an untrained memory costs what a trained one does), documents of the validation
-split, and parts of a fixed length. `positions` takes trained ones: the negative log-likelihood of the targets by the
-number of the segment. `equip` gives an adapter that was trained without memory a compressive one: this begins as the
-mean of what it holds, and the pretrained attention reads it as it is.
+The first three use fresh adapters (an untrained memory costs what a trained one does), documents of the validation
+split, and parts of a fixed length. `positions` takes trained adapters: the negative log-likelihood of the targets by
+the number of the segment. `equip` gives an adapter that was trained without memory a compressive one, which starts as
+the mean of what it holds and which the pretrained attention reads as it is.
 """
 
 from __future__ import annotations
@@ -21,53 +21,50 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
-from awesum.analysis.embedding import SentenceEncoder
-from awesum.analysis.salience.trained import TrainedSalience
+from awesum.analysis.analysis import Analyst
+from awesum.engine.causal import follow
 from awesum.files import cache_folder
-from awesum.loading import window_of
-from awesum.models.adapter import AdapterConfig, AwesomeCausal, read_config
-from awesum.models.causal import ChatModel, Prompt, load_base
+from awesum.models.adapter import read_config
+from awesum.models.causal import ChatModel, load_base
 from awesum.models.prefix_cache import PrefixCache
-from awesum.preparation import CausalPreparation, Prepared
+from awesum.models.prompt import Prompt
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Reader, train
-from awesum.recurrent import prompts_of
 from awesum.settings import SMOLLM2
-from awesum.training.trunk import TrunkCache, in_its_format, read_now
-from awesum.weights import minilm_folder
+from awesum.systems.adapter import AdapterSettings
+from awesum.training.adapter import AdapterTraining
+from awesum.training.examples import Examples
+from awesum.training.trunk import TrunkCache, mixed_precision, read_now
 from benchmarks import report
 from benchmarks.quality import evenly
 
 LAYERS = (17, 18, 19, 23, 24, 25)
 """Where SmolLM2 finds what earlier segments said, of its 30 layers: see docs/results.md."""
 SLOTS = 16_384
-"""Half of them hold tokens as they are: all of a document of 6,000 words."""
+"""Half of them hold tokens unchanged: all of a document of 6,000 words."""
 TARGET = 64
-"""Tokens of each part where all shall be of the same length: the mean of GovReport's targets."""
+"""Tokens per part where all have the same length: the mean of GovReport's targets."""
 POSITIONS = 8
 """Segments with this number and higher ones are counted together."""
 
 
-def made(memory: str, **options: object) -> tuple[AwesomeCausal, CausalPreparation]:
-    """A fresh adapter, and what prepares documents for it."""
-    config = AdapterConfig(base=SMOLLM2, memory=memory, **options)  # type: ignore[arg-type]
-    model, tokenizer = load_base(SMOLLM2, config)
-    encoder, salience = SentenceEncoder.load(minilm_folder()), TrainedSalience.load()
-    window = window_of(model.base.config)
-    return model, CausalPreparation(tokenizer, config, encoder, salience, window=window, end=model.end)
+def made(memory: str, **options: object) -> AdapterTraining:
+    """A fresh adapter."""
+    return AdapterTraining(SMOLLM2, AdapterSettings(memory=memory, **options))  # type: ignore[arg-type]
 
 
-def documents(options: argparse.Namespace, preparation: CausalPreparation) -> list[DocumentInputs]:
-    """Evenly spread documents as inputs, kept in the cache."""
+def documents(options: argparse.Namespace, training: AdapterTraining) -> list[DocumentInputs]:
+    """The inputs of evenly spread documents, from the cache if they are there."""
     examples = evenly(options.data, "validation", options.documents, options.longest, one_each=False)
-    return list(Prepared(examples, preparation, cache_folder() / "prepared"))
+    inputs = training.inputs(Analyst(), None, lambda note: None)
+    return list(Examples(examples, inputs, cache_folder() / "inputs"))
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -78,15 +75,15 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def cache(options: argparse.Namespace) -> bool:
-    """An epoch that takes from the disk what the frozen layers make, against one that computes it."""
-    model, preparation = made("attentive", memory_size=options.memory_size)
-    some = documents(options, preparation)
+    """An epoch that reads from disk what the frozen layers compute, against one that computes it."""
+    training = made("attentive", memory_size=options.memory_size)
+    model, some = training.model, documents(options, training)
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=1e-5)
 
     def epoch(read: Reader) -> None:
         for document in some:
-            with in_its_format(model):
+            with mixed_precision(model):
                 train(model, [document], torch.Tensor.backward, read=read)
             optimizer.step()
             optimizer.zero_grad()
@@ -104,28 +101,26 @@ def cache(options: argparse.Namespace) -> bool:
 
 def fixed_parts(inputs: DocumentInputs) -> Iterator[Prompt]:
     """Prompts whose answers all have the same length."""
-    return (replace(prompt, limit=TARGET) for prompt in prompts_of(inputs))
+    for number, (segment, request) in enumerate(zip(inputs.segments, inputs.requests, strict=True)):
+        own = slice(inputs.frame, len(segment))
+        yield Prompt([*segment, *request], lambda text: False, TARGET, own, least=TARGET, number=number)
 
 
-def chat_with(memory: str, options: argparse.Namespace) -> tuple[ChatModel, CausalPreparation]:
+def chat_with(memory: str, options: argparse.Namespace) -> tuple[ChatModel, AdapterTraining]:
     """A model with a fresh adapter that never ends by itself."""
     compressive = {"memory_layers": LAYERS, "memory_size": SLOTS}
-    model, preparation = made(
-        memory, **compressive if memory == "compressive" else {"memory_size": options.memory_size}
-    )
-    chat = ChatModel.around(model, preparation.tokenizer, SMOLLM2)
-    chat._ends = lambda: []  # type: ignore[method-assign]
-    return chat, preparation
+    training = made(memory, **compressive if memory == "compressive" else {"memory_size": options.memory_size})
+    return ChatModel.with_adapter(training.model, training.tokenizer, SMOLLM2), training
 
 
 def generation(options: argparse.Namespace) -> bool:
     """Memory against Se3, several documents side by side."""
-    se3, preparation = chat_with("none", options)
+    se3, training = chat_with("none", options)
     remembering = {memory: chat_with(memory, options)[0] for memory in ("attentive", "compressive")}
-    some = documents(options, preparation)
+    some = documents(options, training)
 
     def write(chat: ChatModel) -> None:
-        deque(chat.follow(map(fixed_parts, some), options.side_by_side), maxlen=0)
+        deque(follow(chat, map(fixed_parts, some), options.side_by_side), maxlen=0)
 
     ratios: dict[str, list[float]] = {memory: [] for memory in remembering}
     for number in range(options.rounds + 1):
@@ -143,11 +138,11 @@ def generation(options: argparse.Namespace) -> bool:
 
 def side_by_side(options: argparse.Namespace) -> bool:
     """Several documents at a time against one after the other, with attentive memory; and with segments read before."""
-    chat, preparation = chat_with("attentive", options)
-    some = documents(options, preparation)
+    chat, training = chat_with("attentive", options)
+    some = documents(options, training)
 
     def write(count: int) -> None:
-        deque(chat.follow(map(fixed_parts, some), count), maxlen=0)
+        deque(follow(chat, map(fixed_parts, some), count), maxlen=0)
 
     def times_as_fast(what: str) -> float:
         alone, together = (seconds(partial(write, count)) for count in (1, options.side_by_side))
@@ -156,7 +151,7 @@ def side_by_side(options: argparse.Namespace) -> bool:
 
     found = times_as_fast("reading and writing")
     with TemporaryDirectory() as folder:
-        assert chat.memory is not None
+        assert chat.adapter is not None
         chat.prefix_cache = PrefixCache(chat.adapter, Path(folder))
         write(options.side_by_side)
         writing = times_as_fast("writing alone")
@@ -169,21 +164,21 @@ def positions(options: argparse.Namespace) -> bool:
     lines: dict[str, dict[int, float]] = {}
     for folder in options.adapters:
         config = read_config(folder)
-        model, tokenizer = load_base(config.base, config)
-        model.load_adapter(folder)
-        model.eval()
-        encoder, salience = SentenceEncoder.load(minilm_folder()), TrainedSalience.load()
-        window = window_of(model.base.config)
-        preparation = CausalPreparation(tokenizer, config, encoder, salience, window=window, end=model.end)
+        known = {
+            field.name: getattr(config, field.name) for field in fields(AdapterSettings) if hasattr(config, field.name)
+        }
+        training = AdapterTraining(config.base, AdapterSettings(**known))
+        training.load(folder)
+        model = training.model.eval()
         sums: dict[int, list[float]] = {}
 
-        def told(_: DocumentInputs, number: int, loss: float, tokens: int, sums: dict[int, list[float]] = sums) -> None:
+        def add(_: DocumentInputs, number: int, loss: float, tokens: int, sums: dict[int, list[float]] = sums) -> None:
             sums.setdefault(min(number, POSITIONS), []).extend((loss, tokens))
 
-        with torch.no_grad(), in_its_format(model):
-            for document in documents(options, preparation):
-                read = TrunkCache(model, cache_folder() / "trunk")
-                train(model, [document], lambda loss: None, read=read, on_segment=told)
+        read = TrunkCache(model, cache_folder() / "trunk")
+        with torch.no_grad(), mixed_precision(model):
+            for document in documents(options, training):
+                train(model, [document], lambda loss: None, read=read, on_segment=add)
         lines[Path(folder).name] = {at: sum(of[::2]) / sum(of[1::2]) for at, of in sorted(sums.items())}
         total = sum(sum(of[::2]) for of in sums.values()) / sum(sum(of[1::2]) for of in sums.values())
         by_number = ", ".join(f"{at}: {value:.3f}" for at, value in lines[Path(folder).name].items())
@@ -248,9 +243,9 @@ def drawing(lines: dict[str, dict[int, float]]) -> str:
 
 
 def main() -> int:
-    """Print what was asked for."""
+    """Run one of the benchmarks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="for all but equip")
+    parser.add_argument("--data", type=Path, help="a dataset; required, except by equip")
     parser.add_argument("--documents", type=int, default=8)
     parser.add_argument("--longest", type=int, default=4_000, help="words of the longest document (%(default)s)")
     parser.add_argument("--rounds", type=int, default=1)
@@ -269,7 +264,7 @@ def main() -> int:
     equipped.set_defaults(run=equip)
     options = parser.parse_args()
     if options.run is not equip and not options.data:
-        parser.error("give --data FOLDER")
+        parser.error("missing --data FOLDER")
     torch.set_flush_denormal(True)
     return 0 if options.run(options) else 1
 

@@ -1,7 +1,7 @@
-"""The time that attentive memory in three layers costs, in training and in generation, against Se3 with the same code.
+"""The time that attentive memory in three layers costs in training and generation, against Se3 with the same code.
 
 A model of the size of BART-large with random weights, and documents of random tokens in the proportions of GovReport.
-The two models take turns, and the median of the ratios counts, so that what else the machine does hits both.
+The two models take turns and the median of the ratios counts, so that other load on the machine hits both alike.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def train_once(made: AwesomeBart, document: DocumentInputs) -> None:
-    """One training step without the optimizer, whose time is the same a weight."""
+    """One training step without the optimizer, whose time per weight is the same."""
     made.train()
     train(made, [document], torch.Tensor.backward)
 

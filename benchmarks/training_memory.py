@@ -1,10 +1,10 @@
-"""The memory of training: that it does not grow with the document, and what each variant takes beside Se3.
+"""The peak memory of training: that it does not grow with the document, and what each variant takes relative to Se3.
 
     python -m benchmarks.training_memory            both; `--flat` or `--extra` for one of them
 
-Each measurement is a process of its own: the peak of its resident memory, less what it had before there was a model.
+Each measurement is a process of its own: its peak resident memory, less what it had before there was a model.
 `--flat` trains a small model, weights and Adam included, on a document of 64 segments and on one of 2. `--extra` trains
-one of the size of BART-large (random weights) on three segments, because the share of weights matters there.
+one of the size of BART-large (random weights) on three segments, because the share of the weights matters there.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def measure(variant: str, segments: int, large: bool) -> None:
     config = AwesomeConfig(**({} if large else SMALL), **VARIANTS[variant])  # the defaults are those of BART-large
     model = random_model(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, foreach=False)
-    for count in (2, segments):  # the second one begins with gradients and both moments in place
+    for count in (2, segments):  # the second starts with gradients and both moments allocated
         train(model, [random_document(config, count)], torch.Tensor.backward)
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from awesum.version import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from awesum.summary import Part, Summary
     from awesum.systems.system import System
 
-__version__ = "0.1.0"
 __all__ = [
     "AwesomeBart",
     "AwesomeConfig",
@@ -31,6 +32,7 @@ __all__ = [
     "Summarizer",
     "Summary",
     "System",
+    "__version__",
     "stream",
     "summarize",
     "systems",

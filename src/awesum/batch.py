@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from awesum import __version__, files
+from awesum import files
 from awesum.errors import INTERRUPTED, AwesumError
 from awesum.files import shown
 from awesum.partial import PartialSummary, fingerprint
@@ -26,6 +26,7 @@ from awesum.reading import is_address, no_readable_file, read, readable_files
 from awesum.rendering import SUFFIX, Format, render, render_part
 from awesum.settings import Settings
 from awesum.summary import Part, count
+from awesum.version import __version__
 
 if TYPE_CHECKING:
     from awesum.compose.session import Session

@@ -19,7 +19,7 @@ from awesum.summary import Part, Quote, SummarySentence
 
 def fingerprint(document: Document, settings: Settings, system: str) -> str:
     """The same for the same text, settings and system (its fingerprint), and for nothing else."""
-    from awesum import __version__
+    from awesum.version import __version__
 
     known = json.dumps([__version__, system, asdict(settings), document.path], sort_keys=True)
     return hashlib.sha256(known.encode() + document.text.encode("utf-8", "surrogatepass")).hexdigest()

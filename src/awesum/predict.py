@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from awesum import __version__, files
+from awesum import files
 from awesum.datasets import Example, examples, is_public, splits
 from awesum.document import Document
 from awesum.errors import AwesumError
@@ -25,6 +25,7 @@ from awesum.length import count_words
 from awesum.progress import Bar
 from awesum.settings import Settings
 from awesum.summary import count
+from awesum.version import __version__
 
 if TYPE_CHECKING:
     from awesum.compose.session import Session

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from awesum import Document, Settings, Summarizer
 from awesum.analysis.embedding import SentenceEncoder
@@ -17,10 +17,12 @@ from awesum.analysis.salience.centrality import Centrality
 from awesum.cli import main
 from awesum.compose.plan import WholeDocument
 from awesum.engine import seq2seq
+from awesum.length import count_words
 from awesum.models.bart import AwesomeBart
 from awesum.recurrence import DocumentInputs
 from awesum.systems.awesome import Awesome
 from tests.conftest import topical_text
+from tests.golden.flows import adapter_folder
 
 
 @pytest.fixture(scope="module", params=["attentive-text", "attentive-both", "compressive-key-value", "bart"])
@@ -148,3 +150,71 @@ def test_folder_that_is_no_model(document: Document, tmp_path: Path, capsys: pyt
     error = capsys.readouterr().err.strip().splitlines()
     assert len(error) == 1
     assert "config.json" in error[0]
+
+
+def saying(text: str, tokenizer: PreTrainedTokenizerBase) -> Callable[..., Iterator[tuple[int, int, list[int]]]]:
+    """A model that says the same about every segment."""
+
+    def generate(model: object, batch: list[DocumentInputs], **options: object) -> Iterator[tuple[int, int, list[int]]]:
+        for place, inputs in enumerate(batch):
+            for number in range(len(inputs.segments)):
+                yield place, number, tokenizer(text)["input_ids"]
+
+    return generate
+
+
+def test_what_the_source_does_not_support_is_removed_and_noted(
+    summarizer: Summarizer, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not checked at all."""
+    text = "The rocket cost 1000 dollars. The rocket cost 31337 dollars. The crew met Lockheed in the orbit."
+    monkeypatch.setattr(seq2seq, "generate", saying(text, summarizer.system.tokenizer))
+    summary = summarizer.summarize(document)
+    segments = len(summary.segments)
+    assert "31337" not in summary.text
+    assert "Lockheed" not in summary.text
+    assert "The rocket cost 1000 dollars." in summary.text
+    (note,) = (note for note in summary.notes if "unsupported" in note)
+    assert f"{2 * segments} sentences" in note
+    assert {sentence.text for part in summary.parts for sentence in part.sentences} == {"The rocket cost 1000 dollars."}
+    session = summarizer.start(document)
+    session.finish()
+    assert session.session is not None
+    assert session.session.raw().count("31337") == segments, "as it came from the model, for benchmarking"
+
+
+def test_figure_of_another_segment_is_supported(
+    summarizer: Summarizer, document: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory carries figures from one segment to another."""
+    last = 1000 + 7 * 23
+    assert str(last) in document.text
+    text = f"The report cost {last} dollars."
+    monkeypatch.setattr(seq2seq, "generate", saying(text, summarizer.system.tokenizer))
+    summary = summarizer.summarize(document)
+    assert summary.parts[0].text == text
+    assert not any("unsupported" in note for note in summary.notes)
+
+
+def test_extract_has_two_hundred_words_unless_it_is_told(summarizer: Summarizer, long_document: Document) -> None:
+    """With a model that decides its own length it was a tenth of the document."""
+    summary = summarizer.summarize(long_document, style="extract")
+    tenth = count_words(long_document.text) / 10
+    assert tenth > 400
+    assert count_words(summary.text) == pytest.approx(200, abs=15)
+    assert summary.parts == summarizer.summarize(long_document, style="extract", length="200w").parts
+
+
+@pytest.mark.parametrize("kind", ["adapter-attentive", "writer"])
+def test_extract_has_two_hundred_words_with_an_adapter_too(
+    kind: str,
+    tmp_path: Path,
+    tiny_tokenizer: PreTrainedTokenizerFast,
+    tiny_encoder: SentenceEncoder,
+    long_document: Document,
+) -> None:
+    folder = adapter_folder(kind, tiny_tokenizer, tmp_path)
+    summarizer = Summarizer(str(folder), encoder=tiny_encoder, extractor=Centrality())
+    summary = summarizer.summarize(long_document, style="extract")
+    assert count_words(summary.text) == pytest.approx(200, abs=15)
+    assert "_writer" not in vars(summarizer.system)

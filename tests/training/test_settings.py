@@ -1,16 +1,35 @@
-"""Settings of a training run: from YAML and from changes, refused in one line where they do not fit."""
+"""Settings of a training run: from a recipe and from changes, refused in one line where they do not fit."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+import json
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import awesum.models.adapter
+import awesum.models.bart
+from awesum import systems
 from awesum.errors import AwesumError
+from awesum.models.adapter import AdapterConfig, read_config
 from awesum.models.bart import AwesomeConfig
-from awesum.training.settings import TrainingSettings, read_settings
+from awesum.models.memory_settings import memory_choices
+from awesum.systems.adapter import AdapterSettings
+from awesum.systems.awesome import AwesomeSettings
+from awesum.systems.se3 import Se3Settings
+from awesum.training import recipes
+from awesum.training.settings import (
+    TrainingSettings,
+    as_dict,
+    convert,
+    owners,
+    read_settings,
+    settings_class,
+    trainable,
+)
+from awesum.weights import WRITER
 
 NEEDED = {"data": "folder", "output": "out"}
 
@@ -22,32 +41,121 @@ def written(folder: Path, text: str) -> Path:
 
 
 def refused(path: Path | None, changes: dict[str, Any]) -> str:
-    with pytest.raises(AwesumError) as told:
+    with pytest.raises(AwesumError) as error:
         read_settings(path, changes)
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
-def test_yaml_and_changes(tmp_path: Path) -> None:
+def test_recipe_and_changes(tmp_path: Path) -> None:
     path = written(tmp_path, "data: folder\noutput: out\nmemory: compressive\nepochs: 9\nbatch_size: 2\n")
-    settings = read_settings(path, {"epochs": "4", "seed": 7})
-    assert (settings.data, settings.output, settings.memory) == ("folder", "out", "compressive")
+    settings, own = read_settings(path, {"epochs": "4", "seed": 7})
+    assert (settings.data, settings.output, settings.system) == ("folder", "out", "awesome")
     assert (settings.epochs, settings.batch_size, settings.seed) == (4.0, 2, 7)
     assert isinstance(settings.epochs, float)
-    assert settings == TrainingSettings(**NEEDED, memory="compressive", epochs=4.0, batch_size=2, seed=7)
+    assert settings == TrainingSettings(**NEEDED, epochs=4.0, batch_size=2, seed=7)
+    assert own == AwesomeSettings(memory="compressive")
 
 
-def test_without_a_file_the_paper_s_recipe() -> None:
-    settings = read_settings(None, NEEDED)
+def test_without_a_recipe_the_paper_s_values() -> None:
+    settings, own = read_settings(None, NEEDED)
     assert settings == TrainingSettings(**NEEDED)
+    assert (settings.system, settings.base) == ("awesome", "facebook/bart-large")
     assert (settings.learning_rate, settings.epochs, settings.warmup_steps) == (5e-5, 3.0, 300)
     assert (settings.batch_size, settings.accumulation, settings.clipping) == (1, 8, 1.0)
-    assert (settings.max_tokens, settings.num_beams) == (51_200, 4)
-    assert (settings.no_repeat_ngram, settings.max_part) == (5, 1024)
+    assert (settings.max_tokens, own.num_beams) == (51_200, 4)
+    assert (own.no_repeat_ngram, own.max_part) == (5, 1024)
+
+
+# ------------------------------------------------------------------------------------------------------- the system
+
+
+def model_folder(folder: Path, **config: str) -> str:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+def test_system_follows_from_the_base(tmp_path: Path) -> None:
+    bases = {
+        "smollm2": "adapter",
+        model_folder(tmp_path / "bart", model_type="bart"): "awesome",
+        model_folder(tmp_path / "trained", model_type="awesome-bart", system="se3"): "se3",
+        model_folder(tmp_path / "llama", model_type="llama"): "adapter",
+    }
+    for base, system in bases.items():
+        settings, own = read_settings(None, NEEDED | {"base": base})
+        assert (settings.system, settings.base) == (system, base)
+        assert type(own) is systems.find(system).settings_class
+
+
+@pytest.mark.parametrize(
+    ("system", "base"), [("awesome", "facebook/bart-large"), ("se3", "facebook/bart-large"), ("adapter", "smollm2")]
+)
+def test_base_follows_from_the_system(system: str, base: str) -> None:
+    assert read_settings(None, NEEDED | {"system": system})[0].base == base
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "value"),
+    [
+        ("adapter", "num_beams", 3),
+        ("adapter", "no_repeat_ngram", 4),
+        ("adapter", "max_part", 50),
+        ("adapter", "trunk_batch", 2),
+        ("adapter", "gradient_checkpointing", True),
+        ("adapter", "memory_direction", "both"),
+        ("awesome", "freeze_trunk", True),
+        ("awesome", "update", "full"),
+        ("awesome", "rank", 8),
+        ("se3", "memory", "attentive"),
+        ("se3", "salient", "text"),
+    ],
+)
+def test_setting_of_another_system_is_refused(system: str, name: str, value: Any) -> None:
+    error = refused(None, NEEDED | {"system": system, name: value})
+    assert f"{name} is a setting of " in error
+    assert f", not of {system}: leave it out" in error
+    assert all(other in error for other in owners(name))
+
+
+def test_old_name_of_the_base_is_refused_with_the_new_one(tmp_path: Path) -> None:
+    assert "say --base" in refused(None, NEEDED | {"model": "facebook/bart-base"})
+    assert "`base:` in a recipe" in refused(written(tmp_path, "model: facebook/bart-base"), NEEDED)
+
+
+def test_system_that_does_not_train_or_exist() -> None:
+    assert "lead does not train: choose from adapter, awesome, se3" in refused(None, NEEDED | {"system": "lead"})
+    assert "did you mean 'awesome'" in refused(None, NEEDED | {"system": "awesom"})
+
+
+@pytest.mark.parametrize("system", ["awesome", "adapter"])
+def test_choices_are_those_of_the_model(system: str) -> None:
+    """They stand in the settings as well, so that a typo is reported without loading the models' libraries."""
+    models = {"awesome": awesum.models.bart.CHOICES, "adapter": awesum.models.adapter.CHOICES}
+    assert settings_class(system).choices == {"memory": memory_choices(), **models[system]}
+
+
+def test_typo_is_reported_before_what_is_missing() -> None:
+    error = refused(None, {"memory": "atentive", "data": "govreport"})
+    assert "did you mean 'attentive'" in error
+
+
+# ------------------------------------------------------------------------------------------- encoder and extractor
+
+
+def test_other_encoder_needs_an_extractor() -> None:
+    error = refused(None, NEEDED | {"encoder": "roberta-base"})
+    assert "--extractor centrality" in error
+    assert read_settings(None, NEEDED | {"encoder": "roberta-base", "extractor": "centrality"})[0].encoder
+    assert read_settings(None, NEEDED | {"extractor": "centrality"})[0].extractor == "centrality"
+
+
+# ----------------------------------------------------------------------------------------------------------- values
 
 
 def test_yaml_s_number_that_is_a_text(tmp_path: Path) -> None:
-    settings = read_settings(written(tmp_path, "learning_rate: 5e-5\nwarmup_steps: '12'\n"), NEEDED)
+    settings, _ = read_settings(written(tmp_path, "learning_rate: 5e-5\nwarmup_steps: '12'\n"), NEEDED)
     assert settings.learning_rate == 5e-5
     assert isinstance(settings.learning_rate, float)
     assert settings.warmup_steps == 12
@@ -58,17 +166,17 @@ def test_yaml_s_number_that_is_a_text(tmp_path: Path) -> None:
     [("all", "all"), ("3", 3), ("1,2", (1, 2)), ("'1,2'", (1, 2)), ("[1, 2]", (1, 2)), ("-1,-2", (-1, -2))],
 )
 def test_memory_layers(tmp_path: Path, text: str, expected: Any) -> None:
-    assert read_settings(written(tmp_path, f"memory_layers: {text}"), NEEDED).memory_layers == expected
+    assert read_settings(written(tmp_path, f"memory_layers: {text}"), NEEDED)[1].memory_layers == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("true", True), ("no", False), ("0", False), ("'yes'", True)])
 def test_truth(tmp_path: Path, text: str, expected: bool) -> None:
-    assert read_settings(written(tmp_path, f"empty_targets: {text}"), NEEDED).empty_targets is expected
+    assert read_settings(written(tmp_path, f"empty_targets: {text}"), NEEDED)[0].empty_targets is expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("null", None), ("all", None), ("none", None), ("300", 300)])
 def test_limits_that_may_be_left_out(tmp_path: Path, text: str, expected: int | None) -> None:
-    settings = read_settings(written(tmp_path, f"max_tokens: {text}\ndocuments: {text}"), NEEDED)
+    settings, _ = read_settings(written(tmp_path, f"max_tokens: {text}\ndocuments: {text}"), NEEDED)
     assert (settings.max_tokens, settings.documents) == (expected, expected)
 
 
@@ -77,12 +185,12 @@ def test_limits_that_may_be_left_out(tmp_path: Path, text: str, expected: int | 
     [("learning_rat", "learning_rate"), ("batchsize", "batch_size"), ("memory_layer", "memory_layers")],
 )
 def test_unknown_name_suggests_the_nearest(tmp_path: Path, name: str, near: str) -> None:
-    assert refused(None, NEEDED | {name: 1}) == f"there is no setting {name!r}: did you mean {near!r}?"
+    assert refused(None, NEEDED | {name: 1}) == f"awesome has no setting {name!r}; did you mean {near!r}?"
     assert near in refused(written(tmp_path, f"{name}: 1"), NEEDED)
 
 
 def test_unknown_name_without_a_near_one(tmp_path: Path) -> None:
-    assert refused(None, NEEDED | {"zzz": 1}) == "there is no setting 'zzz'"
+    assert refused(None, NEEDED | {"zzz": 1}) == "awesome has no setting 'zzz'"
     assert "12" in refused(written(tmp_path, "12: 1"), NEEDED)
 
 
@@ -126,7 +234,7 @@ def test_unknown_name_without_a_near_one(tmp_path: Path) -> None:
         ("precision", "float8"),
     ],
 )
-def test_bad_value_is_told_in_one_line(name: str, value: Any) -> None:
+def test_bad_value_is_refused_in_one_line(name: str, value: Any) -> None:
     assert name in refused(None, NEEDED | {name: value})
 
 
@@ -149,19 +257,78 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
     assert "cannot read" in refused(tmp_path, NEEDED)
 
 
-def test_every_setting_says_what_it_is() -> None:
-    for field in fields(TrainingSettings):
+@pytest.mark.parametrize("kind", [TrainingSettings, *(settings_class(system) for system in trainable())])
+def test_every_setting_is_described_and_can_be_converted(kind: Any) -> None:
+    for field in fields(kind):
         assert field.metadata["help"].strip(), field.name
+        assert convert(field, field.default) == field.default
 
 
-def test_equipment_is_what_the_model_knows() -> None:
-    settings = TrainingSettings(**NEEDED, memory="compressive", memory_layers=(1, 2), salient_size=9)
-    assert settings.equipment == {
+def test_names_of_settings_are_those_of_the_models() -> None:
+    settings = AwesomeSettings(memory="compressive", memory_layers=(1, 2), salient_size=9)
+    assert settings.model_config == {
         "memory": "compressive", "memory_layers": (1, 2), "memory_size": 1024, "compression_ratio": 5,
         "memory_direction": "forward", "salient": "none", "salient_size": 9,
     }  # fmt: skip
-    config = AwesomeConfig(**TrainingSettings(**NEEDED).equipment)
-    for name, value in TrainingSettings(**NEEDED).equipment.items():
-        assert getattr(config, name) == value
     own = {field for field in AwesomeConfig.__annotations__ if field not in ("model_type", "system")}
-    assert own == set(settings.equipment)
+    assert own == set(settings.model_config)
+    config = AwesomeConfig(**AwesomeSettings().model_config)
+    for name, value in AwesomeSettings().model_config.items():
+        assert getattr(config, name) == value
+    adapter = AdapterConfig(**AdapterSettings().adapter_config)
+    assert adapter == AdapterConfig()
+    fixed = {"base", "base_sha256", "ending", "system"}
+    assert {field.name for field in fields(AdapterConfig)} - fixed == set(AdapterSettings().adapter_config)
+
+
+def test_se3_has_neither_memory_nor_salient_content() -> None:
+    config = AwesomeConfig(**Se3Settings().model_config)
+    assert (config.memory, config.salient) == ("none", "none")
+
+
+# ---------------------------------------------------------------------------------------------------------- recipes
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_recipe_parses(name: str) -> None:
+    settings, own = read_settings(name, NEEDED)
+    values = recipes.read(name)
+    assert {"system", "base", "epochs", "learning_rate"} <= values.keys()
+    assert (settings.system, settings.base) == (values["system"], values["base"])
+    assert as_dict(settings, own).items() >= {key: value for key, value in values.items() if key != "system"}.items()
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_recipe_begins_with_what_it_is_and_its_commands(name: str) -> None:
+    lines = recipes.text(name).splitlines()
+    assert lines[0].startswith("# ")
+    assert len(recipes.description(name)) > 20
+    assert any(line.startswith(f"#   awesum train {name} --data ") for line in lines[:8])
+
+
+def test_recipes_of_the_paper() -> None:
+    for dataset, epochs, warmup in (
+        ("govreport", 3, 300), ("qmsum", 9, 100), ("summscreen", 6, 300), ("arxiv", 2, 1000), ("booksum", 10, 40)
+    ):  # fmt: skip
+        for row in ("awesome", "se3"):
+            settings, own = read_settings(f"{dataset}/{row}", NEEDED)
+            assert (settings.system, settings.epochs, settings.warmup_steps) == (row, epochs, warmup)
+            assert (settings.learning_rate, settings.batch_size, settings.accumulation) == (5e-5, 1, 8)
+            assert own.model_config["memory"] == {"awesome": "attentive", "se3": "none"}[row]
+
+
+def test_recipe_of_the_shipped_adapter_is_what_it_was_trained_with() -> None:
+    _, own = read_settings("smollm2/writer", NEEDED)
+    shipped = asdict(read_config(WRITER))
+    for name in ("memory", "salient", "update", "update_layers", "rank"):
+        assert getattr(own, name) == shipped[name]
+
+
+def test_unknown_recipe_suggests_the_nearest() -> None:
+    assert "did you mean govreport/awesome?" in refused(Path("govreport/awsome"), NEEDED)
+    assert "there are arxiv/awesome, " in refused(Path("zzz"), NEEDED)
+
+
+def test_unknown_setting_in_a_recipe(tmp_path: Path) -> None:
+    path = written(tmp_path, recipes.text("govreport/awesome") + "memry: none\n")
+    assert "did you mean 'memory'?" in refused(path, NEEDED)

@@ -1,4 +1,4 @@
-"""What the trunk gives is kept once and found again; nothing that went wrong on the way is taken for it."""
+"""What the frozen layers compute is cached once and found again; nothing that went wrong on the way is used."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def told_in_one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
+def in_one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -57,7 +57,7 @@ def told_in_one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
 @pytest.mark.parametrize("memory", ["none", "attentive", "compressive"])
 @pytest.mark.parametrize("layers", [2, 4, (0, 2)], ids=str)
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "gemma2"])
-def test_what_is_kept_is_what_is_computed(family: str, layers: Any, memory: str, tmp_path: Path) -> None:
+def test_cached_is_what_is_computed(family: str, layers: Any, memory: str, tmp_path: Path) -> None:
     model = adapted(pretrained(family), memory=memory, memory_layers=layers)
     cache = TrunkCache(model, tmp_path)
     for request, target in (([4, 8], [20, 21, 2]), ([4, 8], [2]), ([4], [2])):
@@ -80,15 +80,15 @@ def test_second_time_nothing_is_computed(model: AwesomeCausal, tmp_path: Path, a
     assert not cache.has(SEGMENT, [4, 8], [5, 2])
 
 
-def test_several_answers_behind_a_segment_share_its_files(
+def test_several_answers_after_a_segment_share_its_files(
     model: AwesomeCausal, tmp_path: Path, asked: list[int]
 ) -> None:
     cache = TrunkCache(model, tmp_path)
-    behind = [([4, 8], [20, 2]), ([4, 8], [2]), ([4, 9, 8], [21, 22, 2])]
-    cache.fill(SEGMENT, behind)
+    following = [([4, 8], [20, 2]), ([4, 8], [2]), ([4, 9, 8], [21, 22, 2])]
+    cache.fill(SEGMENT, following)
     assert asked == [8, 1, 2, 1, 1, 2, 3]
     assert len(files(tmp_path)) == 2 + 2 + 3  # of the segment, of two requests, of three answers
-    for request, target in behind:
+    for request, target in following:
         alike(cache(SEGMENT, request, target), read_now(model, SEGMENT, request, target))
     assert len(files(tmp_path)) == 7
     assert len(asked) == 7 + 6  # only what was compared with
@@ -110,7 +110,7 @@ def test_borders_are_part_of_the_name(model: AwesomeCausal, tmp_path: Path) -> N
     assert cache([1, 5, 6], [7, 8], [9, 2]).states.shape == (2, 3, 32)
 
 
-def test_half_precision_is_what_is_kept(model: AwesomeCausal, tmp_path: Path) -> None:
+def test_cache_is_in_half_precision(model: AwesomeCausal, tmp_path: Path) -> None:
     cache = TrunkCache(model, tmp_path)
     cache(SEGMENT, [4, 8], [20, 2])
     arrays = [np.load(path, allow_pickle=False) for path in files(tmp_path)]
@@ -144,7 +144,7 @@ def test_damaged_file_is_made_again(kind: str, which: int, model: AwesomeCausal,
         path.mkdir()
         with pytest.raises(AwesumError) as error:
             cache(SEGMENT, [4, 8], [2])
-        told_in_one_line(error)
+        in_one_line(error)
         return
     assert equal(cache(SEGMENT, [4, 8], [2]), expected)
     assert path.read_bytes() == good
@@ -206,7 +206,7 @@ def test_other_weights_have_another_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["write", "move", "folder"])
-def test_full_disk_is_told_in_one_line(
+def test_full_disk_is_reported_in_one_line(
     place: str, model: AwesomeCausal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
@@ -218,15 +218,15 @@ def test_full_disk_is_told_in_one_line(
         patch.setattr(owner, name, full)
         with pytest.raises(AwesumError, match="No space left on device") as error:
             cache(SEGMENT, [4], [2])
-    told = told_in_one_line(error)
-    assert str(cache.folder) in told
-    assert "AWESUM_CACHE" in told
+    line = in_one_line(error)
+    assert str(cache.folder) in line
+    assert "AWESUM_CACHE" in line
     assert files(tmp_path) == []
     assert cache(SEGMENT, [4], [2]).answer.shape == (1, 32)
 
 
 @pytest.mark.parametrize("number", [70000.0, float("nan"), float("inf")])
-def test_number_that_half_precision_cannot_hold_is_told(
+def test_number_that_half_precision_cannot_hold_is_reported(
     number: float, model: AwesomeCausal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = AwesomeCausal.trunk
@@ -238,13 +238,13 @@ def test_number_that_half_precision_cannot_hold_is_told(
 
     monkeypatch.setattr(AwesomeCausal, "trunk", large)
     cache = TrunkCache(model, tmp_path)
-    with pytest.raises(AwesumError, match="train without freeze_trunk") as error:
+    with pytest.raises(AwesumError, match="train without --freeze-trunk") as error:
         cache(SEGMENT, [4], [20, 2])
-    told_in_one_line(error)
+    in_one_line(error)
     assert not cache.has(SEGMENT, [4], [20, 2])
 
 
-def test_training_with_what_was_kept_is_training(model: AwesomeCausal, tmp_path: Path, asked: list[int]) -> None:
+def test_training_with_the_cache_is_training(model: AwesomeCausal, tmp_path: Path, asked: list[int]) -> None:
     batch = [document(3, 1), document(2, 2, empty=(0,))]
     cache = TrunkCache(model, tmp_path)
     losses, found = [], []
@@ -274,29 +274,29 @@ def tokens_of(documents: list[DocumentInputs]) -> int:
     return sum(document.tokens for document in documents)
 
 
-def test_plan_says_time_disk_and_memory(model: AwesomeCausal, tmp_path: Path) -> None:
-    said: list[str] = []
+def test_plan_reports_time_disk_and_memory(model: AwesomeCausal, tmp_path: Path) -> None:
+    notes: list[str] = []
     cache = TrunkCache(model, tmp_path / "not" / "there")
     measured = [document(2, 9)]
-    plan(cache, texts(), measured, 2.5, said.append)
-    assert len(said) == 2
+    plan(cache, texts(), measured, 2.5, notes.append)
+    assert len(notes) == 2
     tokens = tokens_of([*texts(), *measured])
-    assert f"the frozen layers read {tokens:,} tokens once, 0 of them are there" in said[0]
-    assert "an epoch, 2.5 of them" in said[0]
-    assert said[0].endswith("in all")
-    assert str(cache.folder) in said[1]
-    assert "free" in said[1]
-    assert "memory: about" in said[1]
+    assert f"the frozen layers read {tokens:,} tokens once (0 are cached already)" in notes[0]
+    assert "then 2.5 epochs of about" in notes[0]
+    assert notes[0].endswith("in total")
+    assert str(cache.folder) in notes[1]
+    assert "free" in notes[1]
+    assert "peak memory: about" in notes[1]
     assert all(weight.grad is None for weight in model.parameters()), "the trial leaves no trace"
     # What the trial has computed is there the next time.
-    plan(cache, texts(), None, 1, said.append)
-    assert " 0 of them are there" not in said[2]
+    plan(cache, texts(), None, 1, notes.append)
+    assert "(0 are cached already)" not in notes[2]
     for each in texts():
         for segment, request, target in zip(each.segments, each.requests, each.targets, strict=True):
             cache(segment, request, target)
-    plan(cache, texts(), None, 1, said.append)
+    plan(cache, texts(), None, 1, notes.append)
     there = tokens_of(texts())
-    assert f"read {there:,} tokens once, {there:,} of them are there: about 0 s" in said[4]
+    assert f"read {there:,} tokens once ({there:,} are cached already): about 0 s" in notes[4]
 
 
 def test_plan_changes_no_weight_and_no_chance(model: AwesomeCausal, tmp_path: Path) -> None:
@@ -321,40 +321,40 @@ def test_plan_refuses_where_there_is_no_room(
             for path, size in cache.files(*part)
         }.values()
     )
-    said: list[str] = []
+    notes: list[str] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10**9, 10**9, needed - 1))
-    with pytest.raises(AwesumError, match="are needed: make room there") as error:
-        plan(cache, texts(), None, 1, said.append)
-    assert "--documents" in told_in_one_line(error)
-    assert len(said) == 2, "the figures are said before"
+    with pytest.raises(AwesumError, match="are needed: free some space there") as error:
+        plan(cache, texts(), None, 1, notes.append)
+    assert "--documents" in in_one_line(error)
+    assert len(notes) == 2, "the figures are reported before"
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10**9, 10**9, needed))
-    plan(cache, texts(), None, 1, said.append)
+    plan(cache, texts(), None, 1, notes.append)
 
 
 @pytest.mark.parametrize("memory", ["none", "attentive", "compressive"])
 def test_plan_of_a_model_in_half_precision(memory: str, tmp_path: Path) -> None:
     """As machines with a GPU load it; what is trained stays in full precision."""
     model = adapted(pretrained().to(torch.bfloat16), memory=memory)
-    said: list[str] = []
-    plan(TrunkCache(model, tmp_path), texts(), None, 1, said.append)
-    assert len(said) == 2
+    notes: list[str] = []
+    plan(TrunkCache(model, tmp_path), texts(), None, 1, notes.append)
+    assert len(notes) == 2
 
 
 def test_plan_of_a_model_without_layers_below_its_memory(tmp_path: Path) -> None:
-    said: list[str] = []
-    plan(TrunkCache(adapted(pretrained(), memory_layers=4), tmp_path), texts(), None, 1, said.append)
-    assert "-1" not in said[0]
+    notes: list[str] = []
+    plan(TrunkCache(adapted(pretrained(), memory_layers=4), tmp_path), texts(), None, 1, notes.append)
+    assert "-1" not in notes[0]
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.2, "0 s"), (89, "89 s"), (120, "2 min"), (5340, "89 min"), (7200, "2.0 h")]
 )
-def test_durations_as_people_say_them(seconds: float, text: str) -> None:
+def test_durations_in_a_suitable_unit(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_nearest_folder_that_is_there(tmp_path: Path) -> None:
+def test_nearest_folder_that_exists(tmp_path: Path) -> None:
     assert existing(tmp_path / "a" / "b") == tmp_path
     assert existing(tmp_path) == tmp_path

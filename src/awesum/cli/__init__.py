@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from awesum import __version__
 from awesum.cli.parser import Parser
 from awesum.errors import INTERRUPTED, AwesumError
+from awesum.version import __version__
 
 COMMANDS = {
     "summarize": "summarize files, folders, web addresses or standard input",

@@ -11,7 +11,7 @@ DESCRIPTION = "List the recipes that come with awesum, or print one. A recipe is
 EXAMPLES = """\
 examples:
   awesum recipes
-  awesum recipes govreport/awesome > mine.yaml
+  awesum recipes govreport/awesome | tee mine.yaml
   awesum train mine.yaml --data govreport/ --output model/
 """
 

@@ -15,7 +15,7 @@ from awesum.analysis.salience.text import augment
 from awesum.analysis.segmentation import Limits, measure
 from awesum.analysis.selection import within
 from awesum.analysis.sentences import sentence_spans
-from awesum.compose.prompts import fit
+from awesum.compose.prompts import fit, no_room
 from awesum.compose.requests import request_after_segment
 from awesum.errors import AwesumError
 from awesum.models.chat import Chat
@@ -248,10 +248,7 @@ class CausalLayout(Layout):
         bare = self.frame + len(self.chat.ids(request_after_segment(query))) + len(self.chat.behind)
         left = self.window - self.longest_target - segment.tokens - bare
         if left < 0:
-            raise AwesumError(
-                f"{analysis.document.path}: a segment of {segment.tokens} tokens and the query leave no room for the "
-                f"answer in the model's {self.window} tokens: shorten the query"
-            )
+            raise no_room(analysis, number, self.window)
         room = left - FRAME
         fitted = fit(
             segment,

@@ -10,6 +10,7 @@ from awesum.analysis.salience.choice import outermost
 from awesum.analysis.salience.text import augment
 from awesum.compose.requests import paraphrase_request
 from awesum.document import Segment, Sentence
+from awesum.errors import AwesumError
 
 if TYPE_CHECKING:
     from awesum.analysis.analysis import Analysis
@@ -62,15 +63,26 @@ def fit(
     return Fitted(taken, *outermost(others, segment, sentences, room))
 
 
+def no_room(analysis: Analysis, number: int, window: int) -> AwesumError:
+    """The error for a query that fills the window beside its segment."""
+    return AwesumError(
+        f"{analysis.document.path}: a segment of {analysis.segments[number].tokens} tokens and the query leave no room "
+        f"for the answer in the model's {window} tokens: shorten the query"
+    )
+
+
 def chat_prompt(chat: Chat, window: int, analysis: Analysis, number: int, limit: int) -> list[int]:
     """The prompt of a chat model without an adapter: the segment between salient sentences of the others, then the
     request to paraphrase the segment's own."""
     segment, selection = analysis.segments[number], analysis.selection
     frame = len(chat.prompt(augment("", ["-"], ["-"]) + paraphrase_request(analysis.query, [])))
+    room = window - limit - segment.tokens - frame
+    if room < 0:
+        raise no_room(analysis, number, window)
     fitted = fit(
         segment,
         analysis.sentences,
-        window - limit - segment.tokens - frame,
+        room,
         own=selection.shares[number],
         others=selection.selected,
         most_for_both=INPUT - segment.tokens - frame,

@@ -57,8 +57,8 @@ class CausalEngine(Engine):
 
     @property
     def has_room(self) -> bool:
-        """Whether another prompt could be written now."""
-        return sum(row.session is not None for row in self._rows) < self._most_rows
+        """Whether another prompt could be written now: the sessions that are here have none for a slot that is free."""
+        return len(self._rows) < self._most_rows
 
     @property
     def _most_rows(self) -> int:
@@ -86,9 +86,11 @@ class CausalEngine(Engine):
             return self._write_alone()
         news: News = []
         for row in self._latest_first():
-            if row.session is None and not self._fill(row, news):
+            if row.session is not None or (len(self._rows) <= self._most_rows and self._fill(row, news)):
+                continue
+            if row in self._rows:  # else the last session is complete, and the engine idle
                 self._vacate(self._rows.index(row))
-        while self.has_room and self._fill(None, news):
+        while len(self._rows) < self._most_rows and self._fill(None, news):
             pass
         if self._rows:
             self._write_a_step()

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from awesum import __version__
 from awesum.errors import AwesumError
 from awesum.evaluation.pairs import Pairs
 from awesum.evaluation.result import Evaluation, System
@@ -28,6 +27,7 @@ from awesum.files import sha256
 from awesum.length import count_words
 from awesum.metrics import METRICS, Metric, Sample, Score, load, needs
 from awesum.scoring.rouge import tokens
+from awesum.version import __version__
 from awesum.workers import work
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from awesum import __version__, files
+from awesum import files
 from awesum.analysis import segmentation
 from awesum.analysis.embedding import WINDOW, SentenceEncoder
 from awesum.analysis.segmentation import LOWER, UPPER, measure
@@ -44,6 +44,7 @@ from awesum.prepared.splits import GIVEN, SETTINGS, finished_path, shard_path
 from awesum.scoring import oracle, targets
 from awesum.scoring.rouge import tokens
 from awesum.settings import SMOLLM2
+from awesum.version import __version__
 from awesum.weights import MINILM_WHEEL, minilm_folder, smollm2_folder
 from awesum.workers import cores, work
 

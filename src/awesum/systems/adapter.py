@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from awesum.errors import AwesumError
 from awesum.models.memory_settings import NO_MEMORY, check_choices, memory_choices
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from awesum.models.adapter import AdapterConfig
     from awesum.models.causal import ChatModel
     from awesum.models.prompt import Prompt
-    from awesum.training.trainable import Trainable
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,7 @@ class Adapter(Chat):
     description = "a causal chat model with a trained adapter: memory, salient content or paraphrase"
     paper = "Cao and Wang, 2023: AWESOME, applied to causal models"
     settings_class: ClassVar[type | None] = AdapterSettings
+    training = "awesum.training.adapter:AdapterTraining"
 
     @cached_property
     def config(self) -> AdapterConfig:
@@ -132,12 +132,6 @@ class Adapter(Chat):
             has_length=settings.length is not None,
             removes_repeats=True,
         )
-
-    def trainable(self, base: str, settings: Any) -> Trainable:
-        """An adapter for `base`."""
-        from awesum.training.adapter import AdapterTraining
-
-        return AdapterTraining(base, settings)
 
 
 class _AdapterPrompts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from awesum.errors import AwesumError
 from awesum.models.memory_settings import NO_MEMORY, check_choices, memory_choices
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from awesum.compose.plan import Plan
     from awesum.engine.engine import Engine
     from awesum.models.bart import AwesomeBart, AwesomeConfig
-    from awesum.training.trainable import Trainable
 
 SIDE_BY_SIDE = 4
 """Documents that are written at the same time."""
@@ -96,6 +95,7 @@ class Awesome(System):
     description = "BART with external memory and global salient content, segment by segment"
     paper = "Cao and Wang, 2023: AWESOME"
     settings_class: ClassVar[type | None] = AwesomeSettings
+    training = "awesum.training.awesome:AwesomeTraining"
     model_types: ClassVar[tuple[str, ...]] = ("bart", "awesome-bart")
     default_length = "10%"  # the model decides; the salient tenth is shown beside each part
 
@@ -187,9 +187,3 @@ class Awesome(System):
         limit = parse_size(settings.max_memory) if settings.max_memory else None
         rows = Footprint(fixed, per_document).prompts(limit, SIDE_BY_SIDE)
         return Seq2SeqEngine(model, self.tokenizer, rows)
-
-    def trainable(self, base: str, settings: Any) -> Trainable:
-        """`base` with memory and salient content."""
-        from awesum.training.awesome import AwesomeTraining
-
-        return AwesomeTraining(base, settings, system=self.name)

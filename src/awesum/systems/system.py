@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from awesum.document import Document
     from awesum.engine.engine import Engine
     from awesum.summary import Part
-    from awesum.training.trainable import Trainable
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -45,6 +44,8 @@ class System(ABC):
     """Where the method was published."""
     settings_class: ClassVar[type | None] = None
     """The dataclass of what can be set when it is trained; none for a system that does not learn."""
+    training: ClassVar[str] = ""
+    """`module:class` of the `Trainable` that trains it, imported by training alone."""
     model_types: ClassVar[tuple[str, ...]] = ()
     """The `model_type` of the pretrained models that it runs on."""
     default_model: ClassVar[str] = ""
@@ -128,10 +129,6 @@ class System(ABC):
         from awesum.engine.engine import NoEngine
 
         return NoEngine()
-
-    def trainable(self, base: str, settings: Any) -> Trainable:
-        """What `awesum train` trains: `base` with these settings."""
-        raise NotImplementedError(f"{self.name} does not learn")
 
     def length(self, settings: Settings) -> Length:
         """The length that was asked for, or this system's own."""

@@ -1,1 +1,1 @@
-"""Training AWESOME models: the settings of a run, the trainer, and the run itself."""
+"""Training: settings and recipes, what a system offers (`trainable`), the inputs, the trainer, and the run itself."""

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class AdapterTraining(Trainable):
     """The weights of an adapter. Only the adapter is saved."""
 
-    def __init__(self, base: str, settings: AdapterSettings) -> None:
+    def __init__(self, base: str, settings: AdapterSettings, system: str = "adapter") -> None:
         self.base, self.settings = base, settings
-        self.config = AdapterConfig(base=base, **settings.adapter_config)
+        self.config = AdapterConfig(base=base, system=system, **settings.adapter_config)
 
     @cached_property
     def _loaded(self) -> tuple[AwesomeCausal, PreTrainedTokenizerBase]:

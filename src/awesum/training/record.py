@@ -13,10 +13,11 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from awesum import __version__, files
+from awesum import files
 from awesum.datasets import is_public
 from awesum.errors import AwesumError
 from awesum.training.settings import TrainingSettings, as_dict
+from awesum.version import __version__
 
 FILE = "run.json"
 RUNNING, FINISHED = "running", "finished"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import TrainingArguments, set_seed
 
-from awesum import datasets, systems
+from awesum import datasets
 from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience import Salience
@@ -23,7 +23,7 @@ from awesum.prepared.splits import PreparedSplit, has_split, is_prepared, prepar
 from awesum.training import record
 from awesum.training.examples import Examples
 from awesum.training.settings import CENTRALITY, TrainingSettings, settings_class
-from awesum.training.trainable import Report
+from awesum.training.trainable import Report, make
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint, step_of
 from awesum.weights import MINILM_WHEEL
 
@@ -50,7 +50,7 @@ def train(
     options = settings_class(settings.system)() if options is None else options
     precision, reason = _precision(settings)
     extractor = _extractor(settings)
-    trainable = systems.load(settings.system).trainable(settings.base, options)  # checks all settings, loads nothing
+    trainable = make(settings.system, settings.base, options)  # checks all settings, loads nothing
     output = _writable(Path(settings.output).expanduser())
     earlier, checkpoint = record.read(output), last_checkpoint(output)
     if checkpoint and not earlier:

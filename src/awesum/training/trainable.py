@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from awesum import systems
 
 if TYPE_CHECKING:
     import torch
@@ -77,3 +80,10 @@ class Trainable(ABC):
     @abstractmethod
     def load(self, checkpoint: str | Path) -> None:
         """Continue with the weights of a checkpoint."""
+
+
+def make(system: str, base: str, settings: Any) -> Trainable:
+    """What trains a system: `base` with the system's own `settings`."""
+    module, name = systems.find(system).training.split(":")
+    trainable: Trainable = getattr(import_module(module), name)(base, settings, system)
+    return trainable

@@ -1,16 +1,16 @@
-"""What the frozen layers make of a segment, computed once and kept on disk: a further epoch costs only the answers.
+"""The trunk cache: what the frozen layers compute, on disk, so that a further epoch costs only the answers.
 
-Of a prompt these are its keys and values above the trunk and what of it may be written to memory, of an answer the
-trunk's output. A file holds half-precision numbers and is named after the tokens and the weights that they come from.
-So runs that differ in their adapter share what they have in common, and several requests behind one segment share its
-files, too.
+For a prompt it holds the keys and values above the trunk and the hidden states that a memory may take; for an answer,
+the trunk's output. A file has half-precision numbers, and its name is a hash of the tokens and the weights that they
+come from: runs that differ in their adapter share what they have in common, and so do several requests after one
+segment.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,17 +29,18 @@ from awesum.recurrence.causal import Reading
 if TYPE_CHECKING:
     from awesum.models.adapter import AwesomeCausal
     from awesum.recurrence import DocumentInputs
+    from awesum.training.trainable import Report
 
 TRIALS = 2
-"""Documents on which it is measured how long training will take."""
-LOOKED_AT = 64
-"""Documents by whose lengths it is reckoned, evenly spread; of fewer, all."""
+"""Documents on which the time of training is measured."""
+SAMPLED = 64
+"""Documents from whose lengths it is estimated, evenly spread; of fewer, all."""
 LARGEST = 65504.0
 """The largest number in half precision."""
 
 
 def read_now(model: AwesomeCausal, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> Reading:
-    """What the frozen layers make of all this, computed now."""
+    """What the frozen layers compute for a segment, a request and a target, without a cache."""
     cache = DynamicCache()
     with torch.no_grad():
         read = _read(model, [*segment, *request[:-1]], cache)
@@ -51,7 +52,7 @@ def read_now(model: AwesomeCausal, segment: Sequence[int], request: Sequence[int
 
 
 def _read(model: AwesomeCausal, tokens: Sequence[int], cache: DynamicCache) -> Passage:
-    """Let tokens pass through all layers as they are."""
+    """Pass tokens through all pretrained layers."""
     passage = Passage()
     if tokens:
         model.base.get_decoder()(input_ids=_ids(model, tokens), past_key_values=cache, use_cache=True, passage=passage)
@@ -73,7 +74,7 @@ def _ids(model: AwesomeCausal, tokens: Sequence[int]) -> torch.Tensor:
 
 
 class TrunkCache:
-    """What `read_now` gives, from disk where it is there."""
+    """`read_now` with a cache on disk."""
 
     def __init__(self, model: AwesomeCausal, folder: Path) -> None:
         self.model = model
@@ -87,17 +88,17 @@ class TrunkCache:
         self.above = model.roles.layers - model.first
         remembering = model.roles.remembering
         self.states = f"{model.adapter.memory} {list(remembering)}" if remembering else ""
-        """Which of a segment's states a file holds: those that this memory takes."""
+        """Names the states of a segment that a file holds: those that this memory takes."""
 
     def __call__(self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> Reading:
-        """What the frozen layers make of a segment, a request and a target."""
+        """What the frozen layers compute for a segment, a request and a target."""
         for attempt in range(2):
             found = [self.arrays.load(*part) for part in self._parts(segment, request, target)]
             if all(array is not None for array in found):
                 break
             if attempt:
                 raise AwesumError(
-                    f"cannot read back what was kept in {self.folder}: make room there, or remove that folder"
+                    f"cannot read back what was cached in {self.folder}: free some space there, or delete that folder"
                 )
             self.fill(segment, [(request, target)])
         tensors = [
@@ -109,27 +110,27 @@ class TrunkCache:
         return Reading(keys, values, tensors[2].view(len(segment), layers, self.size).transpose(0, 1), tensors[3])
 
     def has(self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> bool:
-        """Whether there are files for these tokens."""
+        """Whether these tokens are cached."""
         return all(path.exists() for path, shape in self._parts(segment, request, target) if all(shape))
 
     @torch.inference_mode()
-    def fill(self, segment: Sequence[int], behind: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
-        """Compute and keep; the segment is read once, whatever requests and targets stand behind it."""
+    def fill(self, segment: Sequence[int], following: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
+        """Compute and cache; the segment is read once for all requests and targets that follow it."""
         cache = DynamicCache()
         read = _read(self.model, segment, cache)
         start = len(segment)
-        for request, target in behind:
+        for request, target in following:
             prompt = start + len(request) - 1
             _read(self.model, request[:-1], cache)
             answer = self.model.trunk(_ids(self.model, [request[-1], *target[:-1]]), cache)[0]
             states = [states[0] for states in read.written.values()]
-            kept = [
+            computed = [
                 self._joined(cache, slice(0, start)),
                 self._joined(cache, slice(start, prompt)),
                 torch.cat(states, 1) if states else answer[:, :0],
                 answer,
             ]
-            for (path, shape), numbers in zip(self._parts(segment, request, target), kept, strict=True):
+            for (path, shape), numbers in zip(self._parts(segment, request, target), computed, strict=True):
                 if self.arrays.load(path, shape) is None:
                     self._keep(path, numbers)
             for layer in cache.layers:
@@ -137,17 +138,17 @@ class TrunkCache:
                     layer.crop(-further)
 
     def _joined(self, cache: DynamicCache, place: slice) -> torch.Tensor:
-        """Keys and values of some tokens, (N, all of them)."""
+        """Keys and values of some tokens, (N, numbers per token)."""
         return torch.stack(_above(self.model, cache, place)).permute(2, 0, 1, 3, 4).flatten(1)
 
     def files(self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> list[tuple[Path, int]]:
-        """Where these tokens are kept, and the bytes that they take there."""
+        """The files of these tokens, and their sizes in bytes."""
         return [(path, 2 * rows * width) for path, (rows, width) in self._parts(segment, request, target)]
 
     def _parts(
         self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]
     ) -> list[tuple[Path, tuple[int, int]]]:
-        """The files: of the segment, of the request but its last token, of what may be remembered, of the answer."""
+        """The files of the segment, the request without its last token, the states for the memory, and the answer."""
         width = 2 * self.above * self.heads[0] * self.heads[1]
         states = len(self.model.roles.remembering) * self.size
         before, whole = [*segment, *request[:-1]], [*segment, *request, *target[:-1]]
@@ -165,8 +166,8 @@ class TrunkCache:
         largest = float(numbers.abs().max())
         if not largest < LARGEST:
             raise AwesumError(
-                f"what the frozen layers make reaches {largest:g}, which half precision cannot hold: train without "
-                "freeze_trunk"
+                f"a number of the frozen layers is {largest:g}, more than half precision can hold: train without "
+                "--freeze-trunk"
             )
         self.arrays.keep(path, numbers.float().cpu().numpy())
 
@@ -176,18 +177,21 @@ def plan(
     documents: Sequence[DocumentInputs],
     measured: Sequence[DocumentInputs] | None,
     epochs: float,
-    say: Callable[[str], object],
+    report: Report,
 ) -> None:
-    """Say how long training will take and what it needs, by a look at some documents and a trial of a few segments."""
+    """Report how long training will take and what it needs, judging by some documents and a trial of a few segments.
+
+    Raises if the disk has no room for the cache.
+    """
     tokens = missing = segments = 0.0
     total = needed = 0.0
     counted: set[Path] = set()
     trial: list[DocumentInputs] = []
     for those, is_trained_on in ((documents, True), (measured or (), False)):
-        step = -(-len(those) // LOOKED_AT)
-        looked_at = range(0, len(those), max(step, 1))
-        for number in looked_at:
-            document, weight = those[number], len(those) / len(looked_at)
+        step = -(-len(those) // SAMPLED)
+        sampled = range(0, len(those), max(step, 1))
+        for number in sampled:
+            document, weight = those[number], len(those) / len(sampled)
             trial += [document] if len(trial) < TRIALS else []
             segments += weight * len(document.segments) * is_trained_on
             for each in _passes(document):
@@ -201,24 +205,24 @@ def plan(
     reading, learning = _trial(cache, trial)
     first, further = missing * reading, segments * learning
     free = shutil.disk_usage(existing(cache.folder)).free
-    say(
-        f"the frozen layers read {tokens:,.0f} tokens once, {tokens - missing:,.0f} of them are there: about "
-        f"{duration(first)}; then about {duration(further)} an epoch, {epochs:g} of them: about "
-        f"{duration(first + epochs * further)} in all"
+    report(
+        f"the frozen layers read {tokens:,.0f} tokens once ({tokens - missing:,.0f} are cached already): about "
+        f"{duration(first)}; then {epochs:g} epochs of about {duration(further)} each: about "
+        f"{duration(first + epochs * further)} in total"
     )
-    say(
+    report(
         f"disk: {format_size(round(total))} in {cache.folder}, {format_size(round(needed))} of it new, "
-        f"{format_size(free)} free; memory: about {format_size(peak_memory())}"
+        f"{format_size(free)} free; peak memory: about {format_size(peak_memory())}"
     )
     if needed > free:
         raise AwesumError(
-            f"{cache.folder} has {format_size(free)} free and {format_size(round(needed))} are needed: make room "
+            f"{cache.folder} has {format_size(free)} free and {format_size(round(needed))} are needed: free some space "
             "there, set AWESUM_CACHE to another folder, or train on fewer --documents"
         )
 
 
 def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[float, float]:
-    """Seconds for a token that the frozen layers read, and for a segment that is learned from."""
+    """Seconds per token for the frozen layers, and seconds per segment for training."""
     started = time.perf_counter()
     read = 0
     for document in documents:
@@ -226,9 +230,9 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
         read_now(cache.model, *each)
         read += sum(map(len, each))
     reading = (time.perf_counter() - started) / max(read, 1)
-    learned, taken = 0, 0.0
+    trained, taken = 0, 0.0
     for document in documents:
-        some = sorted({0, len(document.segments) // 2, len(document.segments) - 1})  # the first has most to say
+        some = sorted({0, len(document.segments) // 2, len(document.segments) - 1})  # the first has the longest target
         head = replace(
             document,
             segments=[document.segments[number] for number in some],
@@ -238,32 +242,32 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
         for each in _passes(head):
             cache(*each)
         started = time.perf_counter()
-        with in_its_format(cache.model):
+        with mixed_precision(cache.model):
             causal.train(cache.model, [head], torch.Tensor.backward, read=cache)
         taken += time.perf_counter() - started
-        learned += len(some)
+        trained += len(some)
     cache.model.zero_grad(set_to_none=True)
-    return reading, taken / max(learned, 1)
+    return reading, taken / max(trained, 1)
 
 
-def in_its_format(model: AwesomeCausal) -> torch.autocast:
-    """Where single-precision weights of an adapter meet a base in its own number format, as the trainer has it."""
+def mixed_precision(model: AwesomeCausal) -> torch.autocast:
+    """Mixed precision as in the trainer: single-precision weights of an adapter in a base of another number format."""
     form = model.base.dtype
     return torch.autocast(model.device.type, form, enabled=form != torch.float32)
 
 
 def _passes(document: DocumentInputs) -> list[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
-    """What `TrunkCache` is asked for while a document is trained on."""
+    """The segments, requests and targets of a document, as `TrunkCache` takes them."""
     return list(zip(document.segments, document.requests, document.targets, strict=True))
 
 
 def existing(folder: Path) -> Path:
-    """The nearest folder above that is there."""
+    """The nearest folder above that exists."""
     return folder if folder.exists() else existing(folder.parent)
 
 
 def duration(seconds: float) -> str:
-    """As people say it."""
+    """A time in a unit that suits its length."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,141 @@
+"""What the tests of whole training runs have in common."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from awesum.analysis.analysis import Analyst
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
+from awesum.errors import AwesumError
+from awesum.training.run import train
+from awesum.training.settings import TrainingSettings, settings_class
+from awesum.training.trainer import AwesomeTrainer, last_checkpoint
+
+ROOT = Path(__file__).parents[2]
+Go = Callable[..., Path]
+
+
+@dataclass(frozen=True)
+class Case:
+    """The settings of a run: those of every system, and those of its own."""
+
+    settings: TrainingSettings
+    own: Any
+
+    @classmethod
+    def of(cls, **values: Any) -> Case:
+        common = {field.name for field in fields(TrainingSettings)}
+        settings = TrainingSettings(**{name: value for name, value in values.items() if name in common})
+        own = {name: value for name, value in values.items() if name not in common}
+        return cls(settings, settings_class(settings.system)(**own))
+
+    @property
+    def output(self) -> Path:
+        return Path(self.settings.output)
+
+    def but(self, **changes: Any) -> Case:
+        """With some settings changed."""
+        common = {field.name for field in fields(TrainingSettings)}
+        return Case(
+            replace(self.settings, **{name: value for name, value in changes.items() if name in common}),
+            replace(self.own, **{name: value for name, value in changes.items() if name not in common}),
+        )
+
+
+def go_with(encoder: SentenceEncoder) -> Go:
+    """Runs a case quietly."""
+
+    def run(case: Case, **options: Any) -> Path:
+        quiet: dict[str, Any] = {"say": lambda note: None, "analyst": Analyst(encoder, Centrality()), "quiet": True}
+        return train(case.settings, case.own, **quiet | options)
+
+    return run
+
+
+def write(path: Path, examples: list[dict[str, str]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in examples), encoding="utf-8")
+
+
+def history(output: str | Path) -> list[tuple[float, ...]]:
+    """Step, loss, norm of the gradient and learning rate, as the last checkpoint has them."""
+    last = last_checkpoint(Path(output))
+    assert last is not None
+    lines = json.loads((last / "trainer_state.json").read_text())["log_history"]
+    return [(line["step"], line["loss"], line["grad_norm"], line["learning_rate"]) for line in lines if "loss" in line]
+
+
+def record(output: str | Path) -> Any:
+    return json.loads((Path(output) / "run.json").read_text(encoding="utf-8"))
+
+
+def steps(output: str | Path) -> list[int]:
+    return sorted(int(path.name.rpartition("-")[2]) for path in Path(output).glob("checkpoint-*"))
+
+
+def in_one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def stopping_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run ends after this many documents, as by a power cut."""
+    step, done = AwesomeTrainer.training_step, []
+
+    def stopping(self: AwesomeTrainer, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if len(done) == count:
+            raise Interrupted
+        done.append(1)
+        return step(self, *args, **kwargs)
+
+    monkeypatch.setattr(AwesomeTrainer, "training_step", stopping)
+
+
+def drive(settings: dict[str, Any], own: dict[str, Any], encoder: str) -> None:
+    """What the process that is killed does."""
+    torch.set_num_threads(1)
+    made = TrainingSettings(**settings)
+    go_with(SentenceEncoder.load(encoder))(Case(made, settings_class(made.system)(**own)))
+
+
+def killed(case: Case, encoder: SentenceEncoder, folder: Path) -> Path:
+    """Train in another process until there is a second checkpoint, kill it, and return its last checkpoint."""
+    encoder.model.save_pretrained(folder / "encoder")
+    encoder.tokenizer.save_pretrained(folder / "encoder")
+    arguments = f"{asdict(case.settings)!r}, {asdict(case.own)!r}, {str(folder / 'encoder')!r}"
+    running = subprocess.Popen(
+        [sys.executable, "-c", f"from tests.training.runs import drive; drive({arguments})"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        end = time.monotonic() + 240
+        while not (case.output / "checkpoint-2" / "trainer_state.json").exists():
+            assert running.poll() is None, running.communicate()[1]
+            assert time.monotonic() < end
+            time.sleep(0.005)
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+    assert running.returncode == -signal.SIGKILL
+    reached = last_checkpoint(case.output)
+    assert reached is not None
+    return reached
