@@ -1,4 +1,4 @@
-"""Sphinx: the pages of this folder and an API reference from the docstrings. `make docs` builds it, without a network."""
+"""Sphinx: the pages of this folder and an API reference from docstrings. `make docs` builds it, without a network."""
 
 from __future__ import annotations
 

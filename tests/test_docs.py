@@ -1,9 +1,9 @@
-"""Every command and Python block of README, CONTRIBUTING and docs is run, or is listed in docs_blocks.toml with a reason.
+"""Every command and Python block of README, CONTRIBUTING and docs is run, or listed in docs_blocks.toml with a reason.
 
 The blocks of a page run in order, in one temporary folder that has `samples/` and the small files that they name:
 
 - as they stand, in `make test`: every sh and python block that is not listed;
-- listed with `stand_ins`: the same, with a tiny local folder for each name of a model or dataset that is too large here;
+- listed with `stand_ins`: the same, with a tiny local folder for each model or dataset that is too large here;
 - listed as `slow`: the same, in `make test-slow`;
 - lines that begin as a listed `line` does (`make`, `pip install`): what they name has to exist; they are not run.
 
@@ -318,6 +318,7 @@ class Runner:
             environment = os.environ | {
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
                 "PYTHONPATH": os.pathsep.join(source),
+                "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait leave a busy machine to the others
             }
             shell = ["bash", "-euo", "pipefail", "-c", command]
             done = subprocess.run(shell, cwd=self.folder, env=environment, capture_output=True, text=True)

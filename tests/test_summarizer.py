@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from inspect import signature
 from io import BytesIO, StringIO
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
 import awesum
@@ -36,6 +37,8 @@ from awesum.settings import Settings, Style
 from awesum.summary import Summary
 from awesum.systems.chat import Chat
 from tests.conftest import Answering, Calls, tiny_llama, topical_text
+
+Vectors = NDArray[np.float32]
 
 
 def window_of(summarizer: Summarizer) -> int:
@@ -234,7 +237,7 @@ def test_run_that_was_left_early_has_what_was_written(summarizer: Summarizer, lo
 # Memory
 
 
-def smallest_memory(summarizer: Summarizer, style: str = "abstract") -> int:
+def smallest_memory(summarizer: Summarizer, style: Style = "abstract") -> int:
     """Bytes that just suffice, found by trying."""
     short = Document("The crane broke in the harbour yesterday.")
     low, high = 1_000_000, 8_000_000_000
@@ -306,7 +309,7 @@ def test_extract_gives_a_share_of_the_document(summarizer: Summarizer, long_docu
 
 
 def test_extract_never_loads_the_model_that_writes(
-    tiny_folder: object, tiny_encoder: SentenceEncoder, short_document: Document, monkeypatch: pytest.MonkeyPatch
+    tiny_folder: Path, tiny_encoder: SentenceEncoder, short_document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load(*args: object) -> None:
         raise AssertionError("the model was loaded")
@@ -319,7 +322,7 @@ def test_extract_never_loads_the_model_that_writes(
 
 
 def test_query_changes_what_is_chosen(summarizer: Summarizer, short_document: Document) -> None:
-    options = {"style": "extract", "length": "4s"}
+    options: dict[str, Any] = {"style": "extract", "length": "4s"}
     plain = summarizer.summarize(short_document, **options).text
     asked = summarizer.summarize(short_document, query="nurse vaccine clinic surgery fever", **options).text
     assert asked.count("clinic") > plain.count("clinic")
@@ -343,7 +346,7 @@ def test_headings_and_stray_lines_are_not_chosen(summarizer: Summarizer) -> None
 
 @pytest.mark.parametrize("style", ["abstract", "extract"])
 def test_document_shorter_than_the_length_is_given_as_it_stands(
-    style: str, summarizer: Summarizer, calls: Calls
+    style: Style, summarizer: Summarizer, calls: Calls
 ) -> None:
     text = "A title\n\n" + topical_text(4)
     summary = summarizer.summarize(Document(text), style=style, length="500w")
@@ -364,7 +367,7 @@ def test_document_of_many_stray_lines_is_not_given_whole(length: str, summarizer
 
 @pytest.mark.parametrize("style", ["abstract", "extract"])
 @pytest.mark.parametrize("text", ["The crane in the harbour broke yesterday.", "Hello", "x", "?"])
-def test_document_of_one_sentence_is_its_own_summary(style: str, text: str, summarizer: Summarizer) -> None:
+def test_document_of_one_sentence_is_its_own_summary(style: Style, text: str, summarizer: Summarizer) -> None:
     summary = summarizer.summarize(Document(text), style=style)
     assert_holds_together(summary)
     assert summary.text == text
@@ -391,7 +394,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("style", ["abstract", "extract"])
 @pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS)
-def test_text_of_any_script_goes_through(style: str, text: str, summarizer: Summarizer, calls: Calls) -> None:
+def test_text_of_any_script_goes_through(style: Style, text: str, summarizer: Summarizer, calls: Calls) -> None:
     document = Document("".join(f"{text}{number} " for number in range(30)))
     summary = summarizer.summarize(document, style=style, length="10%")
     assert_holds_together(summary)
@@ -426,14 +429,12 @@ def test_progress_goes_from_nothing_to_all_in_both_stages(summarizer: Summarizer
     assert next(total for name, _, total in told if name == "reading") == summary.tokens
 
 
-def test_extractor_can_be_replaced(
-    tiny_folder: object, tiny_encoder: SentenceEncoder, short_document: Document
-) -> None:
+def test_extractor_can_be_replaced(tiny_folder: Path, tiny_encoder: SentenceEncoder, short_document: Document) -> None:
     class Last:
         name = "last"
         calibration = Calibration()
 
-        def score(self, texts: list[str], embeddings: np.ndarray, query: np.ndarray | None = None) -> np.ndarray:
+        def score(self, texts: Sequence[str], embeddings: Vectors, query: Vectors | None = None) -> Vectors:
             assert "".join(texts) == short_document.text, "with the white space after each sentence"
             return np.arange(len(embeddings), dtype=np.float32)
 
@@ -443,9 +444,9 @@ def test_extractor_can_be_replaced(
 
 
 def test_functions_of_the_package_can_be_called_again_and_again(
-    tiny_folder: object,
+    tiny_folder: Path,
     tiny_encoder: SentenceEncoder,
-    tmp_path: object,
+    tmp_path: Path,
     short_text: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -453,7 +454,7 @@ def test_functions_of_the_package_can_be_called_again_and_again(
     monkeypatch.setattr(TrainedSalience, "load", Centrality)  # the shipped one does not know the tiny encoder's vectors
     path = tmp_path / "report.txt"
     path.write_text(short_text)
-    options = {"model": str(tiny_folder), "style": "extract", "length": "3s"}
+    options: dict[str, Any] = {"model": str(tiny_folder), "style": "extract", "length": "3s"}
     summary = awesum.summarize(path, **options)
     assert isinstance(summary, awesum.Summary)
     assert str(summary) == summary.text
@@ -467,7 +468,7 @@ def test_unknown_name_of_the_package_is_an_attribute_error() -> None:
 
 
 def test_model_is_loaded_once_and_kept(
-    tiny_folder: object, tiny_encoder: SentenceEncoder, short_document: Document
+    tiny_folder: Path, tiny_encoder: SentenceEncoder, short_document: Document
 ) -> None:
     summarizer = Summarizer(str(tiny_folder), encoder=tiny_encoder, extractor=Centrality())
     system = summarizer.system

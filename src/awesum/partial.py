@@ -1,7 +1,7 @@
 """Parts kept on disk while a summary is being written, so that an interrupted run can be resumed.
 
-One JSON line a part, beside the file that will hold the summary, removed once that is written. The first line says which
-document, settings and system the parts belong to; those of another are never used.
+One JSON line a part, beside the file that will hold the summary, removed once that is written. The first line says
+which document, settings and system the parts belong to; those of another are never used.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_chat_prompt_holds_the_segment_and_its_selected_sentences(
     window: int, query: str | None, tiny_encoder: SentenceEncoder, tiny_chat: ChatModel
 ) -> None:
     limits = causal_limits(window)
-    analysis = analysis_of(tiny_encoder, tiny_chat.tokenizer, limits, query=query)  # type: ignore[arg-type]
+    analysis = analysis_of(tiny_encoder, tiny_chat.tokenizer, limits, query=query)
     assert len(analysis.segments) > 1
     around = 0
     for number, share in enumerate(analysis.selection.shares):

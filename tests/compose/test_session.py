@@ -82,7 +82,7 @@ def test_parts_do_not_depend_on_the_order_of_answers(length: str, chat: Chat, do
     assert len(expected.parts) > AHEAD
 
     @settings(max_examples=20)
-    @given(choice=st.randoms(use_true_random=False), patience=st.floats(0, 0.95))
+    @given(choice=st.randoms(use_true_random=False), patience=st.sampled_from([0.0, 0.3, 0.6, 0.9]))
     def any_order(choice: random.Random, patience: float) -> None:
         session = written(chat.session(analysis, wanted), lambda asked: choice.randrange(len(asked)), patience)
         found = session.summary()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -53,7 +54,7 @@ def never(text: str) -> bool:
     return False
 
 
-def prompts_of(chat: ChatModel, enough: object = never, limit: int = 40) -> list[Prompt]:
+def prompts_of(chat: ChatModel, enough: Callable[[str], bool] = never, limit: int = 40) -> list[Prompt]:
     """Five prompts of quite different lengths that begin alike."""
     texts = [f"Summarize this: {topical_text(size, seed=size)}" for size in (1, 7, 3, 12, 2)]
     return [Prompt(chat.prompt(text), enough, limit) for text in texts]
@@ -65,7 +66,7 @@ def test_grouped_attention_is_the_library_s(heads: int, groups: int, length: int
     torch.manual_seed(heads * length)
     query = torch.randn(3, heads, length, 8)
     key, value = torch.randn(2, 3, groups, 11, 8)
-    module = torch.nn.Module()
+    module: Any = torch.nn.Module()
     module.num_key_value_groups = heads // groups
     padding = torch.ones(3, 1, length, 11, dtype=torch.bool)
     padding[0, ..., :4] = padding[2, ..., :7] = False
@@ -90,7 +91,7 @@ def tokens(chat: ChatModel, prompts: list[Prompt], rows: int = 8) -> list[list[i
 @pytest.mark.parametrize("rows", [1, 2, 5])
 @pytest.mark.parametrize("enough", [never, lambda text: len(text.split()) > 3], ids=["to the end", "until enough"])
 def test_prompts_side_by_side_are_written_as_each_alone(
-    rows: int, enough: object, tiny_chat: ChatModel, plain_model: LlamaForCausalLM
+    rows: int, enough: Callable[[str], bool], tiny_chat: ChatModel, plain_model: LlamaForCausalLM
 ) -> None:
     tokenizer = tiny_chat.tokenizer
     prompts = prompts_of(tiny_chat, enough)
@@ -256,7 +257,7 @@ def test_cache_does_not_grow_with_the_number_of_prompts(tiny_chat: ChatModel, mo
     kept: list[tuple[int, ...]] = []
     fill = Slots.fill
 
-    def looking(self: Slots, *args: object) -> None:
+    def looking(self: Slots, *args: Any) -> None:
         fill(self, *args)
         kept.extend(tuple(states.shape) for layer in self.layers for states in (layer.keys, layer.values))
 

@@ -99,6 +99,7 @@ def answer_of(chat: ChatModel, tokens: list[int], is_whole: bool) -> Answer:
 
 def slow(chat: ChatModel, prompts: Sequence[Prompt]) -> list[Answer]:
     """One document, token by token, everything computed anew for each."""
+    assert chat.adapter is not None
     reference = Document(chat.adapter)
     ends = chat.ends()
     found = []
@@ -244,6 +245,7 @@ def test_model_may_stay_silent(memory: str, make: Make) -> None:
     """It was trained to: no answer is drawn out."""
     chat = make(memory, fresh=True, ending=0.02)
     prompts = [replace(prompt, limit=10, least=0) for prompt in document(chat, 5, 3)]
+    assert chat.adapter is not None
     first = int(Document(chat.adapter).logits(prompts[0].tokens, [])[0][-1].argmax())
     chat.model.generation_config.eos_token_id = [chat.tokenizer.eos_token_id, first]
     found = followed(chat, [prompts, document(chat, 6)], 2)

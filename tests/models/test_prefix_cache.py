@@ -14,7 +14,7 @@ import torch
 from awesum.errors import AwesumError
 from awesum.models.causal import ChatModel
 from awesum.models.prefix_cache import PrefixCache
-from tests.models.test_causal_memory import MEMORIES, Make, documents, followed, make, slow
+from tests.engine.test_causal_memory import MEMORIES, Make, documents, followed, make, slow
 
 __all__ = ["make"]
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,7 +31,7 @@ def folder(request: pytest.FixtureRequest, tiny_bart_folder: Path, tmp_path_fact
     """A model that writes short parts, with weights that make its memory matter."""
     folder = tmp_path_factory.mktemp("recurrent")
     shutil.copytree(tiny_bart_folder, folder, dirs_exist_ok=True)
-    kinds = {
+    kinds: dict[str, dict[str, Any] | None] = {
         "attentive-text": {"memory": "attentive", "salient": "text"},
         "attentive-both": {"memory": "attentive", "memory_direction": "both"},
         "compressive-key-value": {"memory": "compressive", "salient": "key-value"},

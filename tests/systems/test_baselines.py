@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -93,7 +94,7 @@ def test_lead_of_a_document_shorter_than_its_summary_is_all_of_it() -> None:
 # ------------------------------------------------------------------------------------------------------------- oracle
 
 
-def oracle(document: Document, reference: str | None, **settings: str) -> Summary:
+def oracle(document: Document, reference: str | None, **settings: Any) -> Summary:
     system = systems.load("oracle")
     chosen = Settings(**settings)
     session = open_session(system, document, chosen, reference=reference)

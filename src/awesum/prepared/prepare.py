@@ -358,13 +358,13 @@ def _settings(source: str | Path, recipe: Recipe) -> dict[str, Any]:
         "version": VERSION,
         "libraries": {name: version(name) for name in ("nupunkt", "rouge-score", "nltk")},
         "tokenizer": {"sha256": _tokenizer_hash(tokenizer)},
-        "sentence encoder": _encoder_settings(recipe.encoder),
+        "sentence encoder": encoder_settings(recipe.encoder),
         "segments": {"lower limit in tokens": recipe.lower, "upper limit in tokens": recipe.upper},
         "documents in a shard": SIZE,
     }
 
 
-def _encoder_settings(encoder: SentenceEncoder | Path | str) -> dict[str, Any]:
+def encoder_settings(encoder: SentenceEncoder | Path | str) -> dict[str, Any]:
     if isinstance(encoder, Path):
         return {"name": MINILM_WHEEL.requirement, "sha256": MINILM_WHEEL.sha256, "window in tokens": WINDOW}
     encoder_name = encoder if isinstance(encoder, str) else GIVEN

@@ -18,7 +18,7 @@ from awesum.analysis.salience.trained import TrainedSalience
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, check_writable
 from awesum.loading import choose_device
-from awesum.prepared.prepare import _encoder_settings as encoder_settings
+from awesum.prepared.prepare import encoder_settings
 from awesum.prepared.splits import PreparedSplit, has_split, is_prepared, prepared
 from awesum.training import record
 from awesum.training.examples import Examples
