@@ -11,7 +11,8 @@ from awesum import Document, Summarizer, weights
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, sha256
 from awesum.models.adapter import read_config
-from awesum.summarizer import Run
+from awesum.systems.awesum import Awesum
+from awesum.systems.smollm2 import SmolLM2
 from awesum.weights import Wheel
 
 
@@ -141,9 +142,9 @@ def test_shipped_adapter_is_small_and_for_the_embedded_model() -> None:
     config = read_config(weights.writer_folder())
     assert config.base == "smollm2"
     assert sum(file.stat().st_size for file in weights.writer_folder().iterdir()) < 8_000_000
-    chat = Summarizer().chat
-    assert chat.memory is not None
-    assert chat.memory.adapter == config
+    writer = Awesum().writer
+    assert writer.adapter is not None
+    assert writer.adapter.adapter == config
 
 
 @pytest.mark.parametrize("name", ["adapter.json", "adapter.safetensors"])
@@ -156,12 +157,12 @@ def test_shipped_adapter_with_another_hash_is_refused_in_one_line(
     with (tmp_path / "writer" / name).open("ab") as file:
         file.write(b"x")
     with pytest.raises(AwesumError, match="install awesum again") as error:
-        Summarizer().start(Document("A sentence."))
+        Summarizer().summarize(Document("A sentence. " * 300))
     assert "\n" not in str(error.value)
 
 
 def test_embedded_model_can_be_had_as_it_is() -> None:
-    summarizer = Summarizer("smollm2")
-    assert summarizer.adapter is None
-    assert summarizer.base == "smollm2"
-    assert type(summarizer.start(Document("A sentence."))) is Run
+    system = Summarizer("smollm2").system
+    assert isinstance(system, SmolLM2)
+    assert system.writer.adapter is None
+    assert system.base == "smollm2"

@@ -365,6 +365,7 @@ def _settings(source: str | Path, recipe: Recipe) -> dict[str, Any]:
 
 
 def encoder_settings(encoder: SentenceEncoder | Path | str) -> dict[str, Any]:
+    """What identifies the encoder of prepared documents: its name and the hash of its weights."""
     if isinstance(encoder, Path):
         return {"name": MINILM_WHEEL.requirement, "sha256": MINILM_WHEEL.sha256, "window in tokens": WINDOW}
     encoder_name = encoder if isinstance(encoder, str) else GIVEN
