@@ -302,7 +302,7 @@ class Runner:
         return link
 
     def _run(self, command: str, block: Block) -> None:
-        what = f"{block.page}: {command}"
+        what, before = f"{block.page}: {command}", set(self.folder.rglob("*"))
         if self.package is None and command.startswith("awesum ") and not SHELL.search(command):
             from awesum.cli import main
 
@@ -324,8 +324,7 @@ class Runner:
             done = subprocess.run(shell, cwd=self.folder, env=environment, capture_output=True, text=True)
             code, printed, complaints = done.returncode, done.stdout, done.stderr
         assert code == 0, f"{what}\n{printed}\n{complaints}"
-        target = re.search(r"(?:-o|--out|--output) (\S+)", command)
-        assert printed.strip() or (target and (self.folder / target[1]).exists()), f"{what} printed nothing"
+        assert printed.strip() or set(self.folder.rglob("*")) - before, f"{what} did nothing"
 
     def _add(self, block: Block, adding: re.Match[str]) -> None:
         """Add a file, or a line of one, to the copy of the package."""
