@@ -3,7 +3,8 @@
     python -m benchmarks.against COMMIT [--rounds 3]
 
 The other commit is checked out into a temporary folder and run with the same environment, in turns with this one; the
-ratio is that of the fastest rounds. The summaries are compared as well.
+ratio is that of the fastest rounds, each timed from start to end as a user would wait for it. The summaries are
+compared as well.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from benchmarks import ROOT, SAMPLE, report
@@ -23,12 +25,12 @@ KINDS: dict[str, list[str]] = {"default": [], "extract": ["--style", "extract"]}
 
 
 def summarize(source: Path, arguments: list[str]) -> tuple[float, str]:
-    """The seconds of a summary by the code in a folder, and its text."""
+    """The seconds of the whole command with the code in a folder, and its text."""
     command = [sys.executable, "-m", "awesum", "summarize", str(SAMPLE), "--json", *arguments]
     environment = os.environ | {"PYTHONPATH": str(source / "src")}
+    started = time.perf_counter()
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=source)
-    result = json.loads(done.stdout)
-    return float(result["figures"]["seconds"]), str(result["summary"])
+    return time.perf_counter() - started, str(json.loads(done.stdout)["summary"])
 
 
 def main() -> int:

@@ -144,7 +144,7 @@ def test_shipped_adapter_is_small_and_for_the_embedded_model() -> None:
     assert sum(file.stat().st_size for file in weights.writer_folder().iterdir()) < 8_000_000
     writer = Awesum().writer
     assert writer.adapter is not None
-    assert writer.adapter.adapter == config
+    assert writer.adapter.adapter_config == config
 
 
 @pytest.mark.parametrize("name", ["adapter.json", "adapter.safetensors"])

@@ -108,7 +108,8 @@ def slow(chat: ChatModel, prompts: Sequence[Prompt]) -> list[Answer]:
         is_whole = prompt.known is not None
         while not is_whole and len(new) < prompt.limit:
             scores = reference.logits(prompt.tokens, new)[0][-1]
-            is_whole = bool(len(new) >= prompt.least and softmax(scores)[ends].sum() >= chat.adapter.adapter.ending)
+            is_likely = softmax(scores)[ends].sum() >= chat.adapter.adapter_config.ending
+            is_whole = bool(len(new) >= prompt.least and is_likely)
             if not is_whole:
                 scores[[*ends, *would_repeat([prompt.tokens[-1], *new], NO_REPEAT_TRAINED)]] = -torch.inf
                 new.append(int(scores.argmax()))
@@ -368,7 +369,7 @@ def folder(
     tiny_llama(tiny_tokenizer, **SHAPE).save_pretrained(base)
     tiny_tokenizer.save_pretrained(base)
     model = adapted(tiny_llama(tiny_tokenizer, **SHAPE), trained=True, memory=request.param)
-    model.adapter = replace(model.adapter, base=str(base))
+    model.adapter_config = replace(model.adapter_config, base=str(base))
     model.save_pretrained(folder)
     return folder
 
@@ -386,7 +387,7 @@ def test_adapter_in_a_folder_writes_what_it_wrote(
     assert chat.adapter is not None
     assert not chat.adapter.training
     given = documents(chat)
-    model = adapted(tiny_llama(tiny_tokenizer, **SHAPE), trained=True, memory=chat.adapter.adapter.memory)
+    model = adapted(tiny_llama(tiny_tokenizer, **SHAPE), trained=True, memory=chat.adapter.adapter_config.memory)
     fresh = ChatModel(model.base, tiny_tokenizer, "tiny", adapter=model)
     assert followed(chat, given, 3) == followed(fresh, given, 3)
 

@@ -496,7 +496,7 @@ def test_adapter_is_saved_alone_and_read_again(memory: str, update: str, tmp_pat
     assert not is_adapter(tmp_path)
     model.save_pretrained(tmp_path)
     assert is_adapter(tmp_path)
-    assert read_config(tmp_path) == replace(model.adapter, base_sha256=model.fingerprint())
+    assert read_config(tmp_path) == replace(model.adapter_config, base_sha256=model.fingerprint())
     saved = load_file(tmp_path / WEIGHTS)
     assert not any("prompted" in name or "original" in name or "initial" in name for name in saved)
     numbers = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)

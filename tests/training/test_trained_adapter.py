@@ -153,7 +153,7 @@ def test_length_is_filled_by_a_model_that_would_end_sooner(
     assert isinstance(summarizer.system, Adapter)
     model = summarizer.system.writer.adapter
     assert model is not None
-    monkeypatch.setattr(model, "adapter", replace(model.adapter, ending=1e-9))
+    monkeypatch.setattr(model, "adapter_config", replace(model.adapter_config, ending=1e-9))
     assert not summarizer.summarize(document).text
     prompts.clear()
     answers: dict[int, int] = {}

@@ -327,7 +327,7 @@ class AwesomeCausal(nn.Module):
 
     def __init__(self, base: PreTrainedModel, config: AdapterConfig) -> None:
         super().__init__()
-        self.base, self.adapter = base, config  # not `config`: the library's Trainer would write into that
+        self.base, self.adapter_config = base, config  # not `config`: the library's Trainer would write into that
         layers = getattr(base.get_decoder(), "layers", None)
         if layers is None:
             raise AwesumError(UNSUPPORTED.format(type(base).__name__))
@@ -363,7 +363,7 @@ class AwesomeCausal(nn.Module):
         """The token that ends an answer."""
         ends = ends_of(self.base)
         if not ends:
-            raise AwesumError(f"{self.adapter.base} does not say which token ends an answer: give a chat model")
+            raise AwesumError(f"{self.adapter_config.base} does not say which token ends an answer: give a chat model")
         return ends[0]
 
     @property
@@ -470,7 +470,7 @@ class AwesomeCausal(nn.Module):
             if not name.endswith(".initial")  # the same random slots each time
         }
         save_file(tensors, folder / WEIGHTS, {"format": "pt"})
-        config = replace(self.adapter, base_sha256=self.fingerprint())
+        config = replace(self.adapter_config, base_sha256=self.fingerprint())
         (folder / ADAPTER).write_text(json.dumps(asdict(config), indent=2) + "\n", encoding="utf-8")
 
     def load_adapter(self, folder: str | Path) -> None:
@@ -479,8 +479,8 @@ class AwesomeCausal(nn.Module):
         trained_for = read_config(folder).base_sha256
         if trained_for and trained_for != self.fingerprint():
             raise AwesumError(
-                f"{folder} was trained for other weights than those of {self.adapter.base}: give the model that it was "
-                f"trained for, as `base` in its {ADAPTER}, or train it again"
+                f"{folder} was trained for other weights than those of {self.adapter_config.base}: give the model that "
+                f"it was trained for, as `base` in its {ADAPTER}, or train it again"
             )
         try:
             saved = load_file(path)

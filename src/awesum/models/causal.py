@@ -108,7 +108,7 @@ class ChatModel:
     def ending(self) -> float:
         """The probability from which on a model with an adapter ends its answer."""
         assert self.adapter is not None
-        return self.adapter.adapter.ending
+        return self.adapter.adapter_config.ending
 
     def prompt(self, text: str) -> list[int]:
         """The tokens of a chat in which the user says `text` and the model is about to answer."""

@@ -44,7 +44,7 @@ class PrefixCache:
         heads, size = self.heads
         remembering = self.model.roles.remembering
         at = self.arrays.path("keys and values", [*tokens])
-        beside = [self.arrays.path(self.model.adapter.memory, layer, [*tokens]) for layer in remembering]
+        beside = [self.arrays.path(self.model.adapter_config.memory, layer, [*tokens]) for layer in remembering]
         found = self.arrays.load(at, (self.model.roles.layers, 2, heads, len(tokens), size))
         states = [self.arrays.load(path, (len(tokens), self.size)) for path in beside]
         if found is None or any(each is None for each in states):

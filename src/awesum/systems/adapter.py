@@ -78,7 +78,7 @@ class Adapter(Chat):
 
         if self._given is not None:
             assert self._given.adapter is not None
-            return self._given.adapter.adapter
+            return self._given.adapter.adapter_config
         return read_config(self.adapter_folder)
 
     @property

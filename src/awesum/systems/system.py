@@ -156,13 +156,13 @@ def open_session(
     """Read a document, loading the model that will write meanwhile: that is a second less to wait for."""
     from concurrent.futures import ThreadPoolExecutor
 
-    started = time.perf_counter()
     if settings.max_memory:
         system.engine(settings)  # a limit that is too low is reported before minutes of work, not after
     with ThreadPoolExecutor(1) as aside:
         # What reading needs is loaded first: models are loaded one at a time, and while one is, torch's default number
         # format may be that one's.
         system.prepare()
+        started = time.perf_counter()  # the time of a summary does not include loading the models it needs first
         loading = aside.submit(system.load)
         analysis = system.analyse(document, settings, progress, reference=reference)
         loading.result()

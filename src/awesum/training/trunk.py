@@ -87,7 +87,7 @@ class TrunkCache:
         self.heads = (text.num_key_value_heads, attention.head_dim)
         self.above = model.roles.layers - model.first
         remembering = model.roles.remembering
-        self.states = f"{model.adapter.memory} {list(remembering)}" if remembering else ""
+        self.states = f"{model.adapter_config.memory} {list(remembering)}" if remembering else ""
         """Names the states of a segment that a file holds: those that this memory takes."""
 
     def __call__(self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> Reading:
