@@ -40,7 +40,7 @@ class Document:
 
     def __init__(self, model: AwesomeCausal) -> None:
         self.w = weights(model.base)
-        self.config, self.text = model.adapter, model.base.config
+        self.config, self.text = model.adapter_config, model.base.config
         layers, wanted = self.text.num_hidden_layers, self.config.memory_layers
         wanted = layers if wanted == "all" else wanted
         last = range(layers - wanted, layers) if isinstance(wanted, int) else wanted

@@ -8,8 +8,8 @@ of the same document or of another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,6 +22,8 @@ from awesum.models.prompt import Answer, Prompt
 from awesum.summary import Part
 
 if TYPE_CHECKING:
+    from transformers import DynamicCache
+
     from awesum.models.causal import ChatModel
 
 ROWS = 8
@@ -29,6 +31,21 @@ ROWS = 8
 DRAFTED = {1: 7, 6: 3}
 """Tokens that are drafted for each of up to this many rows; one for each of more. A row alone has time to spare while
 the weights are fetched, and many rows have none. Measured with SmolLM2."""
+
+
+@dataclass
+class _Opened:
+    """A prompt that was read: its candidates begin one after another, as slots become free."""
+
+    session: Any
+    prompt: Prompt
+    read: DynamicCache
+    passage: Passage
+    begun: int = 0
+
+
+def _candidate(row: Row) -> int:
+    return row.candidate
 
 
 class CausalEngine(Engine):
@@ -49,6 +66,8 @@ class CausalEngine(Engine):
             self._rules = TrainedRules(model.tokenizer, ends, model.ending)
         self._slots: Slots | None = None
         self._memory: MemorySlots | None = None
+        self._opened: _Opened | None = None  # the prompt whose candidates have not all begun
+        self._ended: dict[tuple[int, int], list[Row]] = {}  # candidates of prompts of which others are being written
 
     @property
     def is_busy(self) -> bool:
@@ -66,12 +85,16 @@ class CausalEngine(Engine):
         if self.room is None or not self._slots or not self._rows:
             return self.count
         per_row = self.model.bytes_per_token() * self._slots.length + self.model.bytes_of_memory()
-        return max(1, min(self.count, self.room // per_row))
+        return max(1, min(self.count, self.room // per_row - (self._opened is not None)))
 
     def drop(self, session: Writing) -> None:
         """Stop writing a session."""
         super().drop(session)
         self._states.pop(id(session), None)
+        for key in [key for key in self._ended if key[0] == id(session)]:
+            del self._ended[key]
+        if self._opened and self._opened.session is session:
+            self._opened = None
         for slot in reversed(range(len(self._rows))):
             if self._rows[slot].session is session:
                 self._vacate(slot)
@@ -99,7 +122,8 @@ class CausalEngine(Engine):
                 self._remember(self._rows.index(row), row)
                 # Its slot is filled again by the next step, so that what was written is not held up by reading.
                 session, row.session = row.session, None
-                news += self._accept(session, row.prompt.number, self._answer(row.written, row.is_whole))
+                if answer := self._collect(session, row):
+                    news += self._accept(session, row.prompt.number, answer)
         self._release_if_idle()
         return news
 
@@ -113,34 +137,52 @@ class CausalEngine(Engine):
         return (row for row in self._rows[::-1] if row in self._rows)
 
     def _fill(self, ended: Row | None, news: News) -> bool:
-        """Read the next prompt into the slot of a row that has ended, or into one more.
+        """Begin the next candidate in the slot of a row that has ended, or in one more."""
+        opened = self._opened = self._opened or self._open_next(news)
+        if opened is None:
+            return False
+        prompt = opened.prompt
+        row = Row(opened.session, prompt, opened.begun)
+        if self._slots is None:
+            self._slots = Slots(self.count)
+            self._memory = MemorySlots(self.model.adapter, self.count) if self.model.adapter else None
+        # A session that failed meanwhile has taken its rows with it: slots are looked up only now.
+        slot = len(self._rows) if ended is None else self._rows.index(ended)
+        self._slots.fill(slot, opened.read, row.end)
+        if self._memory:
+            states = self._states.get(id(opened.session))
+            self._memory.fill(slot, states, opened.passage, prompt.segment, prompt.limit)
+        self._rows[slot : slot + 1] = [row]
+        assert prompt.candidates == 1 or not (self._memory and self.model.bytes_of_memory()), "which would it remember?"
+        opened.begun += 1
+        if opened.begun >= prompt.candidates:
+            self._opened = None
+        return True
 
-        Prompts whose answer is known are answered on the way.
-        """
+    def _open_next(self, news: News) -> _Opened | None:
+        """Read the next prompt. Prompts whose answer is known are answered on the way."""
         while following := self._next_prompt(news):
             session, prompt = following
             assert isinstance(prompt, Prompt)
-            states = self._states.get(id(session))
             if prompt.known is not None:
-                after = self.model.remember(prompt, states)
+                after = self.model.remember(prompt, self._states.get(id(session)))
                 if after is not None:
                     self._states[id(session)] = after
                 news += self._accept(session, prompt.number, self._answer(list(prompt.known), True))
                 continue
-            row = Row(session, prompt)
             passage = Passage()
-            read = self.model.read(prompt, passage)
-            if self._slots is None:
-                self._slots = Slots(self.count)
-                self._memory = MemorySlots(self.model.adapter, self.count) if self.model.adapter else None
-            # A session that failed meanwhile has taken its rows with it: slots are looked up only now.
-            slot = len(self._rows) if ended is None else self._rows.index(ended)
-            self._slots.fill(slot, read, row.end)
-            if self._memory:
-                self._memory.fill(slot, states, passage, prompt.segment, prompt.limit)
-            self._rows[slot : slot + 1] = [row]
-            return True
-        return False
+            return _Opened(session, prompt, self.model.read(prompt, passage), passage)
+        return None
+
+    def _collect(self, session: Any, row: Row) -> Answer | None:
+        """The answer to a prompt, once all its candidates have ended."""
+        ended = self._ended.setdefault((id(session), row.prompt.number), [])
+        ended.append(row)
+        if len(ended) < row.prompt.candidates:
+            return None
+        del self._ended[id(session), row.prompt.number]
+        first, *others = (self._answer(each.written, each.is_whole) for each in sorted(ended, key=_candidate))
+        return replace(first, others=tuple(other.text for other in others))
 
     def _vacate(self, slot: int) -> None:
         """Let the last row take the place of one that has ended: those in use stay the first ones."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import torch
 
@@ -24,6 +25,8 @@ NO_REPEAT, NO_REPEAT_TRAINED = 6, 4
 to go on to the end of what there is to say, and otherwise goes in circles."""
 LONGEST_CLUE = 4
 """Tokens at the end of a text from which its next are drafted, at most."""
+TEMPERATURE, DRAWN_FROM = 0.7, 20
+"""How candidates after the first are drawn: at this temperature, from the likeliest tokens."""
 _SENTENCE_BEGUN = re.compile(r"[.!?؟۔।][\"'”’)\]]*\s+\S|[。！？]\S")
 
 
@@ -33,6 +36,8 @@ class Row:
 
     session: Any
     prompt: Prompt
+    candidate: int = 0
+    """Which of the prompt's candidates it is: the first is the likeliest, the others are drawn."""
     written: list[int] = field(default_factory=list)
     has_ended: bool = False
     is_whole: bool = False
@@ -41,6 +46,8 @@ class Row:
 
     def __post_init__(self) -> None:
         self.text = Text(self.prompt.tokens)
+        seed = crc32(repr((self.prompt.tokens, self.candidate)).encode())
+        self._chance = torch.Generator().manual_seed(seed)  # the same prompt gives the same candidates
 
     @property
     def last(self) -> int:
@@ -61,6 +68,13 @@ class Row:
     def draft(self, most: int) -> list[int]:
         """Its likely next tokens; one less than it may have, as the model always adds one."""
         return self.text.draft(min(most, self.prompt.limit - len(self.written) - 1))
+
+    def draw(self, scores: torch.Tensor) -> int:
+        """One of the likeliest tokens, at random."""
+        likeliest = scores.float().topk(min(DRAWN_FROM, len(scores)))
+        # Rounded, so that what is drawn does not depend on the last bits, which depend on what shares the batch.
+        chances = (likeliest.values.round(decimals=2) / TEMPERATURE).softmax(-1).cpu()
+        return int(likeliest.indices[int(torch.multinomial(chances, 1, generator=self._chance))])
 
     def add(self, token: int) -> None:
         """One more token."""
@@ -113,12 +127,12 @@ class Rules:
         return repeated.union(self.ends) if len(row.written) < row.prompt.least else repeated
 
     def choose(self, row: Row, best: int, scores: torch.Tensor) -> int:
-        """The token with the best score, or the best of those that are not forbidden."""
+        """The token with the best score, or the best of those that are not forbidden; drawn for other candidates."""
         forbidden = self.forbidden(row)
-        if best not in forbidden:
+        if best not in forbidden and not row.candidate:
             return best
         scores[list(forbidden)] = -torch.inf
-        return int(scores.argmax())
+        return row.draw(scores) if row.candidate else int(scores.argmax())
 
     def take(self, row: Row, token: int) -> None:
         """Give a row its next token. It ends with a mark, which is not kept, at its limit, or when it says enough."""

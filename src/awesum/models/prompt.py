@@ -27,6 +27,8 @@ class Prompt:
     memory."""
     number: int = 0
     """The segment's number."""
+    candidates: int = 1
+    """Answers to write: the likeliest, and others that are drawn at random, always the same for the same prompt."""
 
 
 @dataclass(frozen=True)
@@ -37,3 +39,10 @@ class Answer:
     tokens: Sequence[int] = ()
     is_whole: bool = True
     """Whether the model ended it itself, rather than its limit or its budget."""
+    others: tuple[str, ...] = ()
+    """The other candidates."""
+
+    @property
+    def candidates(self) -> list[str]:
+        """Everything that was written, the likeliest first."""
+        return [self.text, *self.others]
