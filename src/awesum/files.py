@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import stat
@@ -108,3 +109,12 @@ def check_writable(path: Path, *, is_folder: bool = False) -> None:
     if not is_folder and path.exists():
         with path.open("a"):
             pass
+
+
+def sort_metadata(file: bytes) -> bytes:
+    """Sort the metadata of a safetensors file. The library writes it in random order; the same weights must give the
+    same bytes."""
+    size = int.from_bytes(file[:8], "little")
+    header = json.loads(file[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    return file[:8] + json.dumps(header, separators=(",", ":")).encode().ljust(size) + file[8 + size :]

@@ -145,6 +145,7 @@ def test_options_are_declared_by_the_metrics_with_a_model() -> None:
     assert [option.flag for found in declared.values() for option in found] == [
         "--nli-model",
         "--premises",
+        "--support-model",
         "--bert-model",
     ]
     for found in declared.values():

@@ -113,6 +113,11 @@ class Analyst:
         self._encoder, self._extractor = encoder, extractor
         self._last: tuple[tuple[object, ...], _Reading] | None = None
 
+    @property
+    def has_shipped_encoder(self) -> bool:
+        """Whether the encoder is the embedded one."""
+        return self._encoder is None
+
     @cached_property
     def encoder(self) -> SentenceEncoder:
         """The sentence encoder that segmentation and salience rest on."""

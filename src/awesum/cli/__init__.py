@@ -23,6 +23,7 @@ COMMANDS = {
     "recipes": "list the training recipes of the paper's models, or print one",
     "data": "inspect and prepare datasets",
     "extractor": "train and evaluate the extractor (salience model)",
+    "verifier": "check a sentence against a document, and train the verifier",
     "systems": "list every system that can summarize",
     "setup": "install and convert the embedded weights",
 }

@@ -80,13 +80,13 @@ def check_positive(options: argparse.Namespace, *names: str) -> None:
 
 
 def stay_offline_with(*models: str | None) -> None:
-    """Keep the hub library from asking the network, if every model is embedded (or None) or a local folder.
+    """Keep the hub library from asking the network, if every model is embedded (or None) or a local folder or file.
 
     Call this before the library is imported: it looks at the environment only then.
     """
-    from awesum.settings import AWESUM, SMOLLM2
+    from awesum.settings import AWESUM, EXACT, SMOLLM2
 
-    if all(model in (None, AWESUM, SMOLLM2) or Path(model).is_dir() for model in models):
+    if all(model in (None, AWESUM, SMOLLM2, EXACT) or Path(model).exists() for model in models):
         os.environ["HF_HUB_OFFLINE"] = "1"
 
 

@@ -35,6 +35,7 @@ METRICS = {
     "rouge": "rouge:Rouge",
     "entity-precision": "entity_precision:EntityPrecision",
     "summac": "summac:Summac",
+    "support": "support:Support",
     "discoscore": "discoscore:DiscoScore",
     "entity-graph": "entity_graph:EntityGraph",
     "coverage": "coverage:Coverage",

@@ -105,6 +105,16 @@ def _pipeline() -> Any:
     return pipeline
 
 
+@cache
+def parser() -> Any:
+    """spaCy's pipeline with its parser: sentences, dependencies, names."""
+    try:
+        import spacy
+    except ImportError as error:
+        raise _not_installed("spaCy") from error
+    return spacy.load(folder(), exclude=["senter"])
+
+
 def _read(piece: str, without: list[str]) -> Any:
     """A piece of text as a spaCy document. Names and tags share no component, so only the needed ones run."""
     return _pipeline()(piece, disable=without)

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import exp
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,23 +19,15 @@ import numpy as np
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.sentences import sentence_spans
 from awesum.errors import AwesumError
-from awesum.loading import choose_device, load_tokenizer, loading, window_of
+from awesum.loading import window_of
 from awesum.metrics.metric import Need, Option, Sample, Score
 from awesum.summary import count
+from awesum.verify.nli import ADVICE, VITC, load_nli, nli_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Encoding
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-VITC = "tals/albert-xlarge-vitaminc-mnli"
-"""The model recommended by SummaC's authors, for which the weights of Conv were released."""
-UNLABELLED = {
-    "albert-xlarge-vitaminc-mnli": (0, 1),
-    "albert-base-vitaminc-mnli": (0, 1),
-    "albert-xlarge-vitaminc": (0, 1),
-}
-"""Indices of entailment and contradiction, by the last part of the name, for configurations without label names."""
 
 PREMISES = 40
 """Document sentences that each summary sentence is compared with: the nearest ones."""
@@ -64,8 +55,6 @@ WEIGHTS = np.array([
 ])
 # fmt: on
 BIAS, SLOPE, OFFSET = 0.6318, -1.6173, -0.3712
-
-_ADVICE = f"give an NLI model such as {VITC}, as a folder or a name on the hub"
 
 ZS_SCORE = Score("summac-zs", "SummaC-ZS", "higher", low=-1.0, high=1.0, scale=100.0)
 CONV_SCORE = Score("summac-conv", "SummaC-Conv", "higher", high=1.0, scale=100.0)
@@ -164,31 +153,8 @@ class Summac:
     @classmethod
     def load(cls, model: str = VITC, premises: int | None = PREMISES, encoder: SentenceEncoder | None = None) -> Summac:
         """Load an NLI model from a folder or the hub; `encoder`, or else MiniLM, finds the nearest sentences."""
-        import torch
-        from transformers import AutoConfig, AutoModelForSequenceClassification
-
-        kind = "an NLI model's folder with config.json, tokenizer and safetensors weights"
-        with loading(model, kind=kind) as (source, options):
-            nli_labels(getattr(AutoConfig.from_pretrained(source, **options), "id2label", {}), model)
-            loaded, report = AutoModelForSequenceClassification.from_pretrained(
-                # Always float32: a score must not depend on the machine.
-                source,
-                use_safetensors=True,
-                dtype=torch.float32,
-                output_loading_info=True,
-                **options,
-            )
-        if missing := sorted(report["missing_keys"]):
-            raise AwesumError(
-                f"{model} is not an NLI model: weights are missing ({', '.join(missing[:3])}), as in a model that was "
-                f"never trained to classify; {_ADVICE}"
-            )
-        tokenizer = load_tokenizer(model)
-        if not tokenizer.is_fast or tokenizer.pad_token_id is None:
-            raise AwesumError(
-                f"{model} has no tokenizer for batches of pairs (tokenizer.json, padding token); {_ADVICE}"
-            )
-        return cls(loaded.to(choose_device()[0]).eval(), tokenizer, model, premises, encoder)
+        loaded, tokenizer = load_nli(model)
+        return cls(loaded, tokenizer, model, premises, encoder)
 
     def measure(self, sample: Sample) -> Mapping[str, float]:
         """Both scores of one summary."""
@@ -294,7 +260,7 @@ class Summac:
             if not torch.isfinite(logits).all():
                 raise AwesumError(
                     f"the model {self.title} gives NaN or infinite numbers, so there is no score: its weights are "
-                    f"broken, or too large for {self.model.dtype}; {_ADVICE}"
+                    f"broken, or too large for {self.model.dtype}; {ADVICE}"
                 )
             probabilities = logits.softmax(dim=-1)[:, list(self.labels)]
         return probabilities.cpu().double().numpy()  # in this order: Apple's GPU has no float64
@@ -337,27 +303,6 @@ def conv(image: NDArray[np.float64]) -> float:
     """SummaC-Conv from E of all pairs (n, m). It uses raw counts, so it grows with n even if nothing is entailed."""
     mean = float((histograms(image) @ WEIGHTS + BIAS).mean())
     return 1 / (1 + exp(-(SLOPE * mean + OFFSET)))
-
-
-def nli_labels(names: Mapping[int, str], model: str) -> tuple[int, int]:
-    """The indices of entailment and contradiction in a model's output; refuses a model that lacks either."""
-    entailment, contradiction = _places(names, "entail", "support"), _places(names, "contradict", "refute")
-    if len(names) > 2:
-        if len(entailment) == 1 and len(contradiction) == 1:
-            return entailment[0], contradiction[0]
-        if not entailment and not contradiction and Path(model).name in UNLABELLED:
-            return UNLABELLED[Path(model).name]
-    labels = ", ".join([*map(str, names.values())][:4]) + (", ..." if len(names) > 4 else "")
-    raise AwesumError(
-        f"{model} is not an NLI model: its labels ({labels or 'none'}) are not one entailment, one contradiction and "
-        f"a neutral one; {_ADVICE}"
-    )
-
-
-def _places(names: Mapping[int, str], *words: str) -> list[int]:
-    """The indices of the labels that contain one of the words and are not negated, as `not_entailment` is."""
-    named = ((int(place), str(name).lower()) for place, name in names.items())
-    return [place for place, name in named if any(word in name for word in words) and not name.startswith(("no", "un"))]
 
 
 def _batches(pairs: Sequence[Pair], budget: int) -> Iterator[Sequence[Pair]]:

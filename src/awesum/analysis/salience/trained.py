@@ -90,7 +90,9 @@ class TrainedSalience:
             "trust": asdict(self.trust),
             "features": NAMES,
         }
-        files.write(path, _sort_metadata(save(weights, {key: json.dumps(value) for key, value in metadata.items()})))
+        files.write(
+            path, files.sort_metadata(save(weights, {key: json.dumps(value) for key, value in metadata.items()}))
+        )
 
     def score(
         self, texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None
@@ -127,15 +129,6 @@ def mixed(learned: NDArray[np.float32], central: NDArray[np.float32], share: flo
         return (scores - scores.mean()) / max(float(scores.std()), 1e-6)
 
     return share * standardize(learned) + (1 - share) * standardize(central)
-
-
-def _sort_metadata(file: bytes) -> bytes:
-    """Sort the metadata of a safetensors file. The library writes it in random order; the same weights must give the
-    same bytes."""
-    size = int.from_bytes(file[:8], "little")
-    header = json.loads(file[8 : 8 + size])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    return file[:8] + json.dumps(header, separators=(",", ":")).encode().ljust(size) + file[8 + size :]
 
 
 def tensors(
