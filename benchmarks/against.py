@@ -1,4 +1,4 @@
-"""The time of the default and of the extract on the sample, against another commit, in one run.
+"""The time of both styles on the sample, against another commit, in one run.
 
     python -m benchmarks.against COMMIT [--rounds 3]
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks import ROOT, SAMPLE, report
 
 BAR = 1.05
-KINDS: dict[str, list[str]] = {"default": [], "extract": ["--style", "extract"]}
+KINDS: dict[str, list[str]] = {style: ["--style", style] for style in ("abstract", "extract")}
 
 
 def summarize(source: Path, arguments: list[str]) -> tuple[float, str]:

@@ -32,7 +32,7 @@ def peak(words: int, options: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{words}.txt")
         path.write_text(document(words), encoding="utf-8")
-        command = [sys.executable, "-m", "awesum", "summarize", str(path), "--json", *options]
+        command = [sys.executable, "-m", "awesum", "summarize", str(path), "--style", "abstract", "--json", *options]
         result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     figures = result["figures"]
     assert figures["tokens_read"] == result["document"]["tokens"]

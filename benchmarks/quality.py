@@ -62,7 +62,7 @@ class _Asked(Plan):
 
     def compose(self, number: int, answer: Answer, parts: Sequence[Part]) -> list[SummarySentence]:
         """Whatever it says."""
-        return [SummarySentence(sentence, self.analysis.quote(0), 0.0) for sentence in tidy(answer.text)]
+        return [SummarySentence(sentence, self.analysis.quote(0), 0.0, 0.0) for sentence in tidy(answer.text)]
 
 
 class SegmentBySegment(Chat):

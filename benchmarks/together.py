@@ -1,4 +1,4 @@
-"""Several short documents through the default writer: side by side against one by one.
+"""Several short documents through the shipped writer: side by side against one by one.
 
 python -m benchmarks.together [--documents 8] [--words 400] [--length 60w]
 """
@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--length", default="60w")
     options = parser.parse_args()
     short = documents(options.documents, options.words)
-    summarizer = Summarizer.load()
+    summarizer = Summarizer.load("awesum")
     summarizer.summarize(short[0], length=options.length)  # warm
     started = time.perf_counter()
     one_by_one = [summarizer.summarize(document, length=options.length) for document in short]

@@ -157,7 +157,7 @@ def test_shipped_adapter_with_another_hash_is_refused_in_one_line(
     with (tmp_path / "writer" / name).open("ab") as file:
         file.write(b"x")
     with pytest.raises(AwesumError, match="install awesum again") as error:
-        Summarizer().summarize(Document("A sentence. " * 300))
+        Summarizer("awesum").summarize(Document("A sentence. " * 300))
     assert "\n" not in str(error.value)
 
 

@@ -58,21 +58,22 @@ def summarize(
     text: str | None = None,
     length: str | int | None = None,
     query: str | None = None,
-    style: Style = "abstract",
+    style: Style | None = None,
+    strict: bool = False,
     max_memory: str | None = None,
     model: str | None = None,
     system: str | System | None = None,
 ) -> Summary:
     """Summarize a path, an http(s) address, `-` (standard input), a `Document`, a binary file, or a `text`.
 
-    See `Settings` for `length`, `query`, `style` and `max_memory`, and `Summarizer` for `model` and `system`. The
-    result prints as the summary; `parts`, `document` and `figures` say where it comes from and what it took. To
+    See `Settings` for `length`, `query`, `style`, `strict` and `max_memory`, and `Summarizer` for `model` and `system`.
+    The result prints as the summary; `parts`, `document` and `figures` say where it comes from and what it took. To
     summarize many documents, keep a `Summarizer`.
     """
     from awesum.summarizer import Summarizer
 
     return Summarizer(model, system=system).summarize(
-        source, text=text, length=length, query=query, style=style, max_memory=max_memory
+        source, text=text, length=length, query=query, style=style, strict=strict, max_memory=max_memory
     )
 
 
@@ -82,7 +83,8 @@ def stream(
     text: str | None = None,
     length: str | int | None = None,
     query: str | None = None,
-    style: Style = "abstract",
+    style: Style | None = None,
+    strict: bool = False,
     max_memory: str | None = None,
     model: str | None = None,
     system: str | System | None = None,
@@ -91,7 +93,7 @@ def stream(
     from awesum.summarizer import Summarizer
 
     return Summarizer(model, system=system).stream(
-        source, text=text, length=length, query=query, style=style, max_memory=max_memory
+        source, text=text, length=length, query=query, style=style, strict=strict, max_memory=max_memory
     )
 
 

@@ -75,7 +75,7 @@ def _line(part: Part) -> str:
 def _part(fields: dict[str, object]) -> Part:
     salient = [Quote(**quote) for quote in fields.pop("salient")]  # type: ignore[attr-defined]
     sentences = [
-        SummarySentence(sentence["text"], Quote(**sentence["source"]), sentence["similarity"])
+        SummarySentence(sentence["text"], Quote(**sentence["source"]), sentence["similarity"], sentence["support"])
         for sentence in fields.pop("sentences")  # type: ignore[attr-defined]
     ]
     return Part(salient=salient, sentences=sentences, **fields)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 from awesum.document import Document
 from awesum.errors import AwesumError
 from awesum.footprint import peak_memory
-from awesum.settings import AWESUM, SMOLLM2, Settings, Style
+from awesum.settings import AWESUM, EXTRACT, SMOLLM2, Settings, Style
 from awesum.summary import Figures, Part, Summary
 from awesum.systems import registry
 from awesum.systems.system import System, no_progress, open_session, write_documents
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from awesum.analysis.embedding import SentenceEncoder
     from awesum.analysis.salience import Salience
     from awesum.compose.session import Session
+    from awesum.verify import Verifier
 
 Source = str | Path | Document | IO[bytes]
 """A path, an http(s) address, `-` for standard input, a `Document`, or a binary file that is open for reading."""
@@ -33,9 +34,10 @@ Source = str | Path | Document | IO[bytes]
 class Summarizer:
     """A system with its models, loaded once, each when it is first needed, and used for many documents.
 
-    `model` names weights: `awesum` (the default), `smollm2`, a folder, or a name on the hub. `system` names a system
-    instead (`lead`, `extract`, ...), or is one. With another `encoder`, give the `extractor` that was trained with it:
-    the shipped one belongs to the shipped encoder.
+    `model` names weights: `awesum`, `smollm2`, a folder, or a name on the hub. `system` names a system instead (`lead`,
+    `extract`, ...), or is one; without either it is `extract`. With another `encoder`, give the `extractor` that was
+    trained with it: the shipped one belongs to the shipped encoder. `verifier` judges what a model writes: see
+    `awesum.verify.Verifier.load` for the names that it may have.
     """
 
     def __init__(
@@ -45,16 +47,21 @@ class Summarizer:
         system: str | System | None = None,
         encoder: SentenceEncoder | None = None,
         extractor: Salience | None = None,
+        verifier: str | Verifier | None = None,
     ) -> None:
         if isinstance(system, System):
-            if model or encoder or extractor:
-                raise AwesumError("give a System alone, or the name of one with model, encoder and extractor")
+            if model or encoder or extractor or verifier:
+                raise AwesumError("give a System alone, or the name of one with model, encoder, extractor and verifier")
             self.system = system
             return
         from awesum.analysis.analysis import Analyst
 
         analyst = Analyst(encoder, extractor)
         self.system = load_system(system, model, analyst)
+        if verifier is not None:
+            from awesum.verify import Verifier
+
+            self.system.verifier = verifier if isinstance(verifier, Verifier) else Verifier.load(verifier)
 
     @classmethod
     def load(cls, model: str | None = None, *, system: str | None = None) -> Summarizer:
@@ -70,8 +77,15 @@ class Summarizer:
         return self.system.model
 
     def system_for(self, settings: Settings) -> System:
-        """The system that writes with these settings: `style="extract"` is short for the system `extract`."""
-        return self._extract if settings.style == "extract" and self.system.name != "extract" else self.system
+        """The system that summarizes with these settings: `style="extract"` is short for the system `extract`, and
+        `style="abstract"` for the default writer where no other model was named."""
+        if settings.style is None or settings.style == self.system.style:
+            return self.system
+        if settings.style == "extract":
+            return self._extract
+        if self.system.name != EXTRACT:
+            raise AwesumError(f"the system {self.system.name} writes nothing: leave out the style, or the system")
+        return self._writer
 
     @cached_property
     def _extract(self) -> System:
@@ -80,6 +94,13 @@ class Summarizer:
         measured = type(self.system).tokenizer is not System.tokenizer
         model = self.system.model if measured else None
         return Extract(model, analyst=self.system.analyst, like=self.system if measured else None)
+
+    @cached_property
+    def _writer(self) -> System:
+        writer = load_system(None, self.system.model, self.system.analyst)
+        if "verifier" in vars(self.system):
+            writer.verifier = self.system.verifier
+        return writer
 
     def start(
         self,
@@ -103,11 +124,12 @@ class Summarizer:
         text: str | None = None,
         length: str | int | None = None,
         query: str | None = None,
-        style: Style = "abstract",
+        style: Style | None = None,
+        strict: bool = False,
         max_memory: str | None = None,
     ) -> Iterator[Part]:
         """The parts of the summary, each as soon as it is written."""
-        settings = Settings(length=length, query=query, style=style, max_memory=max_memory)
+        settings = Settings(length=length, query=query, style=style, strict=strict, max_memory=max_memory)
         return iter(self.start(as_document(source, text), settings))
 
     def summarize(
@@ -117,11 +139,12 @@ class Summarizer:
         text: str | None = None,
         length: str | int | None = None,
         query: str | None = None,
-        style: Style = "abstract",
+        style: Style | None = None,
+        strict: bool = False,
         max_memory: str | None = None,
     ) -> Summary:
         """The summary of a source, or of a `text`; see `Settings` for the rest."""
-        settings = Settings(length=length, query=query, style=style, max_memory=max_memory)
+        settings = Settings(length=length, query=query, style=style, strict=strict, max_memory=max_memory)
         return self.start(as_document(source, text), settings).finish()
 
     def summarize_all(
@@ -130,7 +153,8 @@ class Summarizer:
         *,
         length: str | int | None = None,
         query: str | None = None,
-        style: Style = "abstract",
+        style: Style | None = None,
+        strict: bool = False,
         max_memory: str | None = None,
     ) -> Iterator[Summary | AwesumError]:
         """The summaries of many documents, in their order, written side by side where that is faster.
@@ -138,7 +162,7 @@ class Summarizer:
         A document that cannot be summarized has its error in the place of a summary; the others go on. Each document is
         read when there is room for it.
         """
-        settings = Settings(length=length, query=query, style=style, max_memory=max_memory)
+        settings = Settings(length=length, query=query, style=style, strict=strict, max_memory=max_memory)
         system = self.system_for(settings)
         outcomes: deque[Session | AwesumError] = deque()
 
@@ -174,12 +198,11 @@ def _ended(outcomes: deque[Session | AwesumError]) -> Iterator[Summary | AwesumE
 
 def load_system(system: str | None = None, model: str | None = None, analyst: Analyst | None = None) -> System:
     """A system by its name, or the one that a model belongs to; the default if neither is named."""
-    if system is not None:
-        return registry.load(system, model, analyst=analyst)
-    name = model or AWESUM
-    if name in (AWESUM, SMOLLM2):
-        return registry.load(name, analyst=analyst)
-    return registry.kind_of(name)(name, analyst=analyst)
+    if system is not None or model is None:
+        return registry.load(system or EXTRACT, model, analyst=analyst)
+    if model in (AWESUM, SMOLLM2):
+        return registry.load(model, analyst=analyst)
+    return registry.kind_of(model)(model, analyst=analyst)
 
 
 def as_error(error: Exception, source: object) -> AwesumError:

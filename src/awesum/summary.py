@@ -21,12 +21,19 @@ class Quote:
 
 @dataclass(frozen=True)
 class SummarySentence:
-    """One sentence of the summary, and the sentence of its segment that is closest in meaning."""
+    """One sentence of the summary, and the sentence of the source that it rests on."""
 
     text: str
     source: Quote
     similarity: float
-    """Cosine similarity of the two, from -1 to 1: how well the source supports the sentence."""
+    """Cosine similarity of the two, from -1 to 1."""
+    support: float = 1.0
+    """How well the source supports the sentence, from 0 to 1: see `awesum.verify`. 1 for a copy."""
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it stands in the source as it is."""
+        return " ".join(self.text.split()) == " ".join(self.source.text.split())
 
 
 @dataclass(frozen=True)

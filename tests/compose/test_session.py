@@ -301,7 +301,7 @@ def test_raw_is_what_the_model_wrote_untouched(chat: Chat, document: Document) -
             session.accept(prompt.number, Answer(f"{draft}{prompt.number}"))
     assert session.raw() == "\n".join(f"{draft}{number}" for number in order)
     assert "31337" not in session.summary().text
-    assert any("unsupported" in note for note in session.summary().notes)
+    assert any("not supported by the source" in note for note in session.summary().notes)
 
 
 def test_nothing_is_asked_about_a_document_that_is_its_own_summary(chat: Chat) -> None:

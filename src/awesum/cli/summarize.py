@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 DESCRIPTION = "Summarize documents of any length: text, Markdown, HTML, PDF, DOCX, EPUB."
 EXAMPLES = """\
 examples:
-  awesum summarize report.pdf                               about 200 words, printed as they are written
+  awesum summarize report.pdf                               the most salient sentences, about 200 words
   awesum summarize report.pdf --length 5% --format html -o report.html
   awesum summarize minutes.docx --query "What was decided about the budget?"
-  awesum summarize book.epub --style extract --length 40s   the most salient sentences, verbatim, in seconds
+  awesum summarize book.epub --style abstract --strict      in a model's words, where the source fully supports them
   awesum summarize reports/ -o summaries/                   one summary per file; run it again to resume
   cat notes.md | awesum summarize - --json | jq .parts
 """
@@ -33,12 +34,17 @@ def add_arguments(parser: Parser) -> None:
     add("--length", metavar="LENGTH",
         help="200w, 12s, 5%% or auto (default: 200w, or whatever a trained model decides)")  # fmt: skip
     add("--query", metavar="TEXT", help="a question or topic that the summary should focus on")
-    add("--style", choices=get_args(Style), default=Settings.style,
-        help="abstract: the model writes; extract: short for --system extract (default: %(default)s)")  # fmt: skip
-    add("--system", metavar="SYSTEM", help="a name from `awesum systems` (default: the system of the model)")
+    add("--style", choices=get_args(Style),
+        help="extract: copy the most salient sentences; abstract: a model writes, and can be wrong (default: extract, "
+        "or what the --system or --model does)")  # fmt: skip
+    add("--strict", action="store_true", help="keep a written sentence only if its source fully supports it")
+    add("--verifier", metavar="NAME_OR_PATH",
+        help="what judges written sentences: an NLI model (a folder or a name on the hub), a file that `awesum "
+        "verifier train` wrote, or exact (default: the shipped one)")  # fmt: skip
+    add("--system", metavar="SYSTEM", help="a name from `awesum systems` (default: that of the model, or extract)")
     add("--model", metavar="NAME_OR_PATH",
         help="weights: a folder (a chat model, a BART, what `awesum train` saved), a name on the hub, "
-        f"or smollm2 (default: {AWESUM}, the embedded model with its adapter)")  # fmt: skip
+        f"smollm2, or {AWESUM}, the embedded model with its adapter (default with --style abstract)")  # fmt: skip
     add("--max-memory", metavar="SIZE", help="memory limit, for example 2GB (default: none)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", dest="form", action="store_const", const="json", default="text",
@@ -51,7 +57,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Check what can be checked at once, then summarize."""
-    settings = Settings(length=options.length, query=options.query, style=options.style, max_memory=options.max_memory)
+    settings = Settings(options.length, options.query, options.style, options.max_memory, options.strict)
     for path in options.paths:
         if path.lower().endswith(ROWS) and not Path(path).is_dir():
             raise AwesumError(f"{path} holds a dataset, not a document: use `awesum predict SYSTEM --data {path}`")
@@ -61,13 +67,17 @@ def run(options: argparse.Namespace) -> int:
         check_source(options.paths[0])
     system = options.system
     if system == "extract":
-        settings, system = Settings(options.length, options.query, "extract", options.max_memory), None
-    if system is not None:
-        from awesum.systems import find
+        if options.style == "abstract":
+            raise AwesumError("the system extract writes nothing: leave out --style abstract, or --system extract")
+        settings, system = replace(settings, style="extract"), None
+    from awesum.systems import find
 
-        if find(system).needs_reference:
-            raise AwesumError(f"{system} needs a reference summary: run it on a dataset with `awesum predict {system}`")
-    stay_offline_with(options.model or AWESUM)
+    if system is not None and find(system).needs_reference:
+        raise AwesumError(f"{system} needs a reference summary: run it on a dataset with `awesum predict {system}`")
+    style = find(system).style if system else "abstract" if options.model else "extract"
+    if (options.strict or options.verifier) and (settings.style or style) == "extract":
+        raise AwesumError("--strict and --verifier are for written sentences, and none are: add --style abstract")
+    stay_offline_with(options.model or AWESUM, options.verifier)
     from awesum.batch import Batch
 
     def summarizer() -> Summarizer:
@@ -75,6 +85,6 @@ def run(options: argparse.Namespace) -> int:
         from awesum.summarizer import Summarizer
 
         hide_progress_bars()
-        return Summarizer(options.model, system=system)
+        return Summarizer(options.model, system=system, verifier=options.verifier)
 
     return Batch(options.paths, settings, summarizer, options.form, options.output, options.quiet).run()

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 from awesum.compose.budget import Budget
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from awesum.analysis.analysis import Analysis
     from awesum.analysis.embedding import SentenceEncoder
     from awesum.compose.layouts import Layout
+    from awesum.verify.verifier import Verifier
 
 AHEAD = 8
 """Parts of one document that may be written at the same time. It is fixed, because a part's budget depends on the parts
@@ -42,6 +44,10 @@ LONGEST_PART = 200
 """Tokens after which a trained model's part ends in any case; twice as many where a length asks for more."""
 SHORTEST_PART = 12
 """Tokens. For less than this, a segment is not asked about, only written to memory."""
+ELSEWHERE = 20
+"""Sentences of the whole document, most like what was written, that may support it besides those of its segment."""
+LANGUAGE_SHOWS = 10_000
+"""Characters of a document from which its language shows."""
 MOST = 0.8
 """The share of the remaining length that makes a part enough: another sentence would often be too much."""
 
@@ -104,8 +110,9 @@ class Verbatim(Plan):
 class Paraphrase(Plan):
     """Each segment's selected sentences in the model's own words.
 
-    A written sentence is kept if the segment supports it and no earlier one says the same. Where too few are left, the
-    selected sentences stand in as they are: they are what the part was meant to say.
+    The model may write several candidates. A written sentence is kept if the segment supports it and no earlier one
+    says the same. Where too few are left, the selected sentences stand in as they are: they are what the part was meant
+    to say.
     """
 
     def __init__(
@@ -114,16 +121,20 @@ class Paraphrase(Plan):
         encoder: SentenceEncoder,
         make: PromptMaker,
         window: int,
+        verifier: Verifier,
         *,
+        strict: bool = False,
         is_sequential: bool = False,
+        candidates: int = 1,
     ) -> None:
         super().__init__(analysis)
         self.encoder, self.make, self.window = encoder, make, window
+        self.verifier, self.strict, self.candidates = verifier, strict, candidates
         self.is_sequential = is_sequential
         shares = analysis.selection.shares
         self.order = [number for number, share in enumerate(shares) if share or is_sequential]
         self._vectors: list[NDArray[np.float32]] = []  # of the summary's sentences so far
-        self._removed = self._copied = 0
+        self._judged = self._unsupported = self._repeated = 0
 
     def prompt(self, number: int, parts: Sequence[Part], reached: int) -> Prompt:
         """With the segment's budget; a segment without one is only written to memory."""
@@ -132,7 +143,8 @@ class Paraphrase(Plan):
             return replace(prompt, known=())
         pace = self.budget.pace(parts, reached)
         limit = self.budget.token_limit(number, self.window)
-        return replace(prompt, enough=self.budget.enough(number, pace), limit=limit, least=SHORTEST)
+        enough = self.budget.enough(number, pace)
+        return replace(prompt, enough=enough, limit=limit, least=SHORTEST, candidates=self.candidates)
 
     def compose(self, number: int, answer: Answer, parts: Sequence[Part]) -> list[SummarySentence]:
         """The supported and new sentences, each with its source, and what stands in for the others."""
@@ -140,31 +152,45 @@ class Paraphrase(Plan):
         if not share:
             return []
         segment = self.analysis.segments[number]
-        facts = Facts(self.analysis.document.text[segment.start : segment.end])
-        written = tidy(answer.text)
-        kept = [
-            found for sentence in written if facts.supports(sentence) and (found := self._if_new(sentence, segment))
-        ]
-        self._removed += len(written) - len(kept)
+        kept = self._best_supported(segment, answer, self.budget.of(number))
         paraphrased = self._vectors[len(self._vectors) - len(kept) :]
         for index in share:
             if sum(self.budget.cost(sentence.text) for sentence in kept) >= ENOUGH * self.budget.of(number):
                 break
             if all(float(vector @ self.analysis.vectors[index]) <= ALIKE for vector in paraphrased):
-                found = self._if_new(self.analysis.plain(index), segment)
+                found = self._if_new(self.analysis.plain(index), 1.0, segment, index)
                 kept += [found] if found else []
-        self._copied += len(kept) - len(paraphrased)
+        return sorted(kept, key=lambda sentence: sentence.source.start)
+
+    def _best_supported(self, segment: Segment, answer: Answer, budget: float) -> list[SummarySentence]:
+        """Of everything that was written about a segment, the best supported sentences that say different things."""
+        likeliest = tidy(answer.text)
+        written = [*dict.fromkeys([*likeliest, *(sentence for text in answer.others for sentence in tidy(text))])]
+        sources = [self.analysis.plain(index) for index in range(segment.first, segment.last)]
+        judged = [*zip(written, self.verifier.judge(sources, written), strict=True)]
+        supported = [(text, verdict) for text, verdict in judged if self.verifier.supports(verdict, strict=self.strict)]
+        self._judged += len(judged)
+        self._unsupported += len(judged) - len(supported)
+        # Copies are perfectly supported, and what the reader gets anyway where nothing was written.
+        supported.sort(key=lambda pair: (pair[1].support == 1.0, -pair[1].support))
+        kept: list[SummarySentence] = []
+        for text, verdict in supported:
+            if kept and sum(self.budget.cost(sentence.text) for sentence in kept) >= budget:
+                break
+            found = self._if_new(text, verdict.support, segment, segment.first + verdict.sources[0])
+            kept += [found] if found else []
+            self._repeated += found is None and text in likeliest
         return kept
 
-    def _if_new(self, text: str, segment: Segment) -> SummarySentence | None:
+    def _if_new(self, text: str, support: float, segment: Segment, source: int) -> SummarySentence | None:
         """A sentence with its source; none if the segment has nothing like it, or the summary has it already."""
         vector = self.encoder.encode([text])[0]
         cosines = self.analysis.vectors[segment.first : segment.last] @ vector
-        nearest = int(cosines.argmax())
-        if cosines[nearest] < UNLIKE or any(float(earlier @ vector) > REPEATED for earlier in self._vectors):
+        if float(cosines.max()) < UNLIKE or any(float(earlier @ vector) > REPEATED for earlier in self._vectors):
             return None
         self._vectors.append(vector)
-        return SummarySentence(text, self.analysis.quote(segment.first + nearest), round(float(cosines[nearest]), 3))
+        similarity = round(float(cosines[source - segment.first]), 3)
+        return SummarySentence(text, self.analysis.quote(source), similarity, round(support, 3))
 
     def replay(self, number: int, text: str) -> Prompt:
         """See `Plan.replay`."""
@@ -176,10 +202,15 @@ class Paraphrase(Plan):
 
     def notes(self, parts: Sequence[Part], complete: bool) -> Iterator[str]:
         """What was removed, and what stood in."""
-        if self._removed:
-            yield _note_on_removed(self._removed)
-        if self._copied:
-            yield f"{count(self._copied, 'sentence')} of the summary copied verbatim from the source"
+        if self._unsupported:
+            written = count(self._judged, "sentence")
+            yield f"{self._unsupported:,} of {written} that the model wrote left out: not supported by the source"
+        if self._repeated:
+            number = count(self._repeated, "sentence")
+            yield f"{number} of the model removed: repeated, or like nothing in its segment"
+        if copied := sum(sentence.is_copy for part in parts for sentence in part.sentences):
+            yield f"{count(copied, 'sentence')} of the summary copied verbatim from the source"
+        yield from _note_on_language(self.verifier, self.analysis)
 
 
 class OwnWords(Plan):
@@ -198,15 +229,18 @@ class OwnWords(Plan):
         make: PromptMaker | None,
         window: int,
         *,
+        verifier: Verifier,
         has_length: bool,
         removes_repeats: bool,
+        strict: bool = False,
     ) -> None:
         super().__init__(analysis)
         self.encoder, self.make, self.window = encoder, make, window
+        self.verifier, self.strict = verifier, strict
         self.has_length, self.removes_repeats = has_length, removes_repeats
         self.order = range(len(analysis.segments))
         self._said = RepetitionFilter()
-        self._too_long = self._removed = self._cut_off = 0
+        self._too_long = self._removed = self._doubtful = self._cut_off = 0
 
     @cached_property
     def _facts(self) -> Facts:
@@ -256,30 +290,47 @@ class OwnWords(Plan):
         written = tidy(answer.text)
         kept = list(filter(self._is_kept, written))
         self._removed += len(written) - len(kept)
+        supported = self._supported(number, kept)
         if self.has_length:
-            kept = self._fit_length(number, kept, parts)
-        if not kept:
+            supported = self._fit_length(number, supported, parts)
+        for sentence in supported:
+            self._said.add(sentence.text)
+        return supported
+
+    def _supported(self, number: int, written: Sequence[str]) -> list[SummarySentence]:
+        """The sentences with their support by the document: the segment itself, or what a memory carried from others.
+
+        They are the model's own words, so a doubtful one is only counted, unless the user is strict.
+        """
+        if not written:
             return []
+        cosines = self.encoder.encode(written) @ self.analysis.vectors.T  # (sentences, N)
         segment = self.analysis.segments[number]
-        cosines = self.encoder.encode(kept) @ self.analysis.vectors[segment.first : segment.last].T
-        for sentence in kept:
-            self._said.add(sentence)
-        return [
-            SummarySentence(
-                sentence, self.analysis.quote(segment.first + int(row.argmax())), round(float(row.max()), 3)
-            )
-            for sentence, row in zip(kept, cosines, strict=True)
-        ]
+        own = itemgetter(slice(segment.first, segment.last))
+        found = []
+        for text, row in zip(written, cosines, strict=True):
+            near = sorted({*range(segment.first, segment.last), *(int(index) for index in row.argsort()[-ELSEWHERE:])})
+            [verdict] = self.verifier.judge([self.analysis.plain(index) for index in near], [text])
+            if self.strict and not self.verifier.supports(verdict, strict=True):
+                self._removed += 1
+                continue
+            self._doubtful += not self.verifier.supports(verdict)
+            source = near[verdict.sources[0]] if verdict.sources else segment.first + int(own(row).argmax())
+            similarity = round(float(row[source]), 3)
+            found.append(SummarySentence(text, self.analysis.quote(source), similarity, round(verdict.support, 3)))
+        return found
 
     def _is_kept(self, sentence: str) -> bool:
         """A small model tends to invent figures, amounts and names, and one with a memory to repeat itself."""
         return self._facts.supports(sentence) and not (self.removes_repeats and self._said.repeats(sentence))
 
-    def _fit_length(self, number: int, sentences: list[str], parts: Sequence[Part]) -> list[str]:
+    def _fit_length(
+        self, number: int, sentences: Sequence[SummarySentence], parts: Sequence[Part]
+    ) -> list[SummarySentence]:
         allowed, used = self.budget.up_to(number), self.budget.used(parts)
-        fitting: list[str] = []
+        fitting: list[SummarySentence] = []
         for sentence in sentences:
-            cost = self.budget.cost(sentence)
+            cost = self.budget.cost(sentence.text)
             if used + cost / 2 <= allowed:
                 fitting.append(sentence)
                 used += cost
@@ -307,7 +358,10 @@ class OwnWords(Plan):
         if self._too_long:
             yield f"{count(self._too_long, 'sentence')} of the model removed to keep to the length"
         if self._removed:
-            yield _note_on_removed(self._removed)
+            yield f"{count(self._removed, 'sentence')} of the model removed: unsupported by the source, or repeated"
+        if self._doubtful:
+            yield f"{count(self._doubtful, 'sentence')} of the model may be wrong: little support in the source"
+        yield from _note_on_language(self.verifier, self.analysis)
         if self._cut_off:
             yield f"{count(self._cut_off, 'part')} cut off at {LONGEST_PART} tokens, before the model ended it"
 
@@ -322,9 +376,20 @@ class WholeDocument(OwnWords):
         layout: Layout,
         selected: Sequence[int],
         *,
+        verifier: Verifier,
         has_length: bool,
+        strict: bool = False,
     ) -> None:
-        super().__init__(analysis, encoder, None, layout.window, has_length=has_length, removes_repeats=False)
+        super().__init__(
+            analysis,
+            encoder,
+            None,
+            layout.window,
+            verifier=verifier,
+            has_length=has_length,
+            removes_repeats=False,
+            strict=strict,
+        )
         self.layout, self.selected = layout, selected
 
     def document_prompt(self, known: Sequence[str]) -> DocumentPrompt:
@@ -333,5 +398,6 @@ class WholeDocument(OwnWords):
         return DocumentPrompt(self.layout.inputs(self.analysis, self.selected), ids)
 
 
-def _note_on_removed(number: int) -> str:
-    return f"{count(number, 'sentence')} of the model removed: unsupported by the source, or repeated"
+def _note_on_language(verifier: Verifier, analysis: Analysis) -> Iterator[str]:
+    if verifier.scorer and not verifier.can_judge(analysis.document.text[:LANGUAGE_SHOWS]):
+        yield "the verifier knows English only: the sentences of this document were verified by exact checks alone"

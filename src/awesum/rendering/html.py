@@ -75,7 +75,7 @@ def _paragraph(part: Part) -> str:
     from awesum.rendering import where
 
     sentences = " ".join(
-        f'<a href="#c{sentence.source.start}" title="similarity {sentence.similarity:.2f}">{escape(sentence.text)}</a>'
+        f'<a href="#c{sentence.source.start}" title="support {sentence.support:.2f}">{escape(sentence.text)}</a>'
         for sentence in part.sentences
     )
     return f'<p dir="auto">{sentences} <a class="where" href="#s{part.segment + 1}">{where(part)}</a></p>\n'

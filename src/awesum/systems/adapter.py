@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from awesum.models.prompt import Prompt
 
 
+CANDIDATES = 3
+"""Answers of which the best supported sentences are taken, where no memory makes each depend on the one before."""
+
+
 @dataclass(frozen=True)
 class AdapterSettings:
     """What an adapter is made of, and how it is trained."""
@@ -123,14 +127,25 @@ class Adapter(Chat):
         prompts = _AdapterPrompts(layout, analysis, selected)
         if self.rewrites:
             in_order = self.config.memory != "none"
-            return Paraphrase(analysis, self.analyst.encoder, prompts, writer.window, is_sequential=in_order)
+            return Paraphrase(
+                analysis,
+                self.analyst.encoder,
+                prompts,
+                writer.window,
+                self.verifier,
+                strict=settings.strict,
+                is_sequential=in_order,
+                candidates=1 if in_order else CANDIDATES,
+            )
         return OwnWords(
             analysis,
             self.analyst.encoder,
             prompts,
             writer.window,
+            verifier=self.verifier,
             has_length=settings.length is not None,
             removes_repeats=True,
+            strict=settings.strict,
         )
 
 

@@ -97,6 +97,7 @@ class Awesome(System):
     settings_class: ClassVar[type | None] = AwesomeSettings
     training = "awesum.training.awesome:AwesomeTraining"
     model_types: ClassVar[tuple[str, ...]] = ("bart", "awesome-bart")
+    style = "abstract"
     default_length = "10%"  # the model decides; the salient tenth is shown beside each part
 
     def __init__(self, model: str | None = None, *, analyst: Analyst | None = None) -> None:
@@ -140,9 +141,9 @@ class Awesome(System):
         return load_recurrent(self.model)
 
     def prepare(self) -> None:
-        """Load the encoder, the extractor and the tokenizer."""
+        """Load the encoder, the extractor, the verifier and the tokenizer."""
         self.analyst.load()
-        _ = self.tokenizer, self.config
+        _ = self.tokenizer, self.config, self.verifier
 
     def load(self) -> None:
         """Load the model."""
@@ -152,7 +153,7 @@ class Awesome(System):
         """Of all weights."""
         from awesum.loading import fingerprint
 
-        return digest(self.name, fingerprint(self.model), self.analyst.fingerprint())
+        return digest(self.name, fingerprint(self.model), self.analyst.fingerprint(), self.verifier_name())
 
     def plan(self, analysis: Analysis, settings: Settings, notes: list[str]) -> Plan:
         """The document whole, answered segment by segment."""
@@ -163,15 +164,18 @@ class Awesome(System):
             self.analyst.encoder,
             self._layout(notes),
             analysis.salient if self.config.salient != "none" else [],
+            verifier=self.verifier,
             has_length=settings.length is not None,
+            strict=settings.strict,
         )
 
     def recorded(self, settings: Settings) -> dict[str, Any]:
-        """With the number format, and why it is this one."""
+        """With the verifier, and with the number format and why it is this one."""
         from awesum.loading import choose_device
 
         dtype = str(self.writer.dtype).removeprefix("torch.")
-        return super().recorded(settings) | {"dtype": dtype, "dtype_reason": choose_device()[2]}
+        reasons = {"dtype": dtype, "dtype_reason": choose_device()[2]}
+        return super().recorded(settings) | {"verifier": self.verifier_name()} | reasons
 
     def engine(self, settings: Settings) -> Engine:
         """As many documents as the memory limit has room for."""
@@ -183,7 +187,7 @@ class Awesome(System):
         beams, longest = generation.num_beams or 1, generation.max_length or 1024
         per_document = beams * longest * 2 * config.decoder_layers * config.d_model * model.dtype.itemsize
         encoder = self.analyst.encoder.model.get_memory_footprint()
-        fixed = RUNTIME + encoder + model.get_memory_footprint() + READING
+        fixed = RUNTIME + encoder + self.verifier.bytes() + model.get_memory_footprint() + READING
         limit = parse_size(settings.max_memory) if settings.max_memory else None
         rows = Footprint(fixed, per_document).prompts(limit, SIDE_BY_SIDE)
         return Seq2SeqEngine(model, self.tokenizer, rows)

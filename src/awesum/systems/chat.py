@@ -28,6 +28,7 @@ class Chat(System):
     """A causal chat model: a folder, or a name on the hub. What it writes is checked against the source."""
 
     name = "chat"
+    style = "abstract"
     description = "any causal chat model (--model), paraphrasing the selected sentences of each segment"
 
     def __init__(
@@ -90,9 +91,9 @@ class Chat(System):
         return ChatModel.load(self.model, self.folder)
 
     def prepare(self) -> None:
-        """Load the encoder, the extractor and the tokenizer."""
+        """Load the encoder, the extractor, the verifier and the tokenizer."""
         self.analyst.load()
-        _ = self.tokenizer, self.window
+        _ = self.tokenizer, self.window, self.verifier
 
     def load(self) -> None:
         """Load the model that writes."""
@@ -100,7 +101,7 @@ class Chat(System):
 
     def fingerprint(self) -> str:
         """Of all weights."""
-        return digest(self.name, self._weights(), self.analyst.fingerprint())
+        return digest(self.name, self._weights(), self.analyst.fingerprint(), self.verifier_name())
 
     def _weights(self) -> list[str]:
         from awesum.loading import fingerprint, weights_fingerprint
@@ -114,12 +115,16 @@ class Chat(System):
         """How the document is written."""
         from awesum.compose.plan import Paraphrase
 
-        return Paraphrase(analysis, self.analyst.encoder, _ChatPrompts(self.writer, analysis), self.writer.window)
+        prompts = _ChatPrompts(self.writer, analysis)
+        return Paraphrase(
+            analysis, self.analyst.encoder, prompts, self.writer.window, self.verifier, strict=settings.strict
+        )
 
     def recorded(self, settings: Settings) -> dict[str, Any]:
-        """With the number format, and why it is this one."""
+        """With the verifier, and with the number format and why it is this one."""
         dtype = str(self.writer.model.dtype).removeprefix("torch.")
-        return super().recorded(settings) | {"dtype": dtype, "dtype_reason": self.writer.reason}
+        reasons = {"dtype": dtype, "dtype_reason": self.writer.reason}
+        return super().recorded(settings) | {"verifier": self.verifier_name()} | reasons
 
     def engine(self, settings: Settings) -> Engine:
         """As many rows as the memory limit has room for."""
@@ -129,7 +134,7 @@ class Chat(System):
 
         writer = self.writer
         encoder = self.analyst.encoder.model.get_memory_footprint()
-        fixed = RUNTIME + encoder + writer.model.get_memory_footprint() + READING
+        fixed = RUNTIME + encoder + self.verifier.bytes() + writer.model.get_memory_footprint() + READING
         per_prompt = writer.bytes_per_token() * (INPUT + LONGEST_PART) + writer.bytes_of_memory()
         limit = parse_size(settings.max_memory) if settings.max_memory else None
         rows = Footprint(fixed, per_prompt).prompts(limit, ROWS)

@@ -20,7 +20,7 @@ class Extract(System):
     """Selected sentences as they stand in the source. Tokens are those of the model, which is not loaded."""
 
     name = "extract"
-    description = "the most salient sentences, verbatim, selected by the shipped extractor"
+    description = "the default: the most salient sentences, verbatim, selected by the shipped extractor"
     default_model = AWESUM
     spreads = False
 

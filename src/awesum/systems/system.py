@@ -12,11 +12,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from awesum.length import Length
-from awesum.settings import Settings
+from awesum.settings import EXACT, Settings, Style
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from awesum.document import Document
     from awesum.engine.engine import Engine
     from awesum.summary import Part
+    from awesum.verify.verifier import Verifier
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -48,6 +50,8 @@ class System(ABC):
     """`module:class` of the `Trainable` that trains it, imported by training alone."""
     model_types: ClassVar[tuple[str, ...]] = ()
     """The `model_type` of the pretrained models that it runs on."""
+    style: ClassVar[Style] = "extract"
+    """Whether it copies sentences or writes them."""
     default_model: ClassVar[str] = ""
     default_length: ClassVar[str] = "200w"
     spreads: ClassVar[bool] = True
@@ -61,6 +65,26 @@ class System(ABC):
         self.model = model or self.default_model
         """The weights: a name that awesum knows, a folder, or a name on the hub."""
         self.analyst = analyst or Analyst()
+
+    @cached_property
+    def verifier(self) -> Verifier:
+        """Judges what was written; another can be set.
+
+        The shipped one needs the weights of the embedded encoder, which need not be there if another one is given: then
+        the exact checks decide alone, and the summary records it.
+        """
+        from awesum.verify.verifier import Verifier
+
+        return Verifier.load() if self.analyst.has_shipped_encoder else Verifier()
+
+    def verifier_name(self) -> str:
+        """Changes whenever the verdicts would, without loading a model."""
+        from awesum.files import sha256
+        from awesum.verify.verifier import SHIPPED
+
+        if "verifier" in vars(self):
+            return self.verifier.name
+        return f"verifier {sha256(SHIPPED)[:16]}" if self.analyst.has_shipped_encoder else EXACT
 
     @classmethod
     def trains(cls) -> bool:
@@ -136,7 +160,7 @@ class System(ABC):
 
     def recorded(self, settings: Settings) -> dict[str, Any]:
         """The settings as a summary records them."""
-        return asdict(settings) | {"model": self.model}
+        return asdict(settings) | {"model": self.model, "style": self.style}
 
 
 def digest(*known: object) -> str:
