@@ -54,6 +54,7 @@ def test_sample_is_summarized_in_its_own_sentences() -> None:
             assert sentence["support"] == 1.0
 
 
+@pytest.mark.slow
 def test_sample_is_written_by_the_embedded_model_where_the_source_supports_it() -> None:
     data = json.loads(awesum("summarize", SAMPLE, "--json", "--style", "abstract"))
     source = (ROOT / SAMPLE).read_text(encoding="utf-8")

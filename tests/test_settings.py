@@ -22,8 +22,8 @@ def test_wrong_setting_is_refused_at_once_and_in_one_line(wrong: dict[str, str],
     assert "\n" not in str(error.value)
 
 
-def test_defaults_are_a_written_summary_of_two_hundred_words() -> None:
-    assert (Settings().length, Settings().style) == (None, "abstract")
+def test_length_and_style_are_the_system_s_unless_they_are_given() -> None:
+    assert (Settings().length, Settings().style, Settings().strict) == (None, None, False)
     assert Settings().query is None
     assert Settings().max_memory is None
 

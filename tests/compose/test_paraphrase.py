@@ -99,6 +99,16 @@ def test_strict_keeps_only_what_is_fully_supported(analysis: Analysis, tiny_chat
     assert all(each.support == 1.0 for each in strict)
 
 
+def test_announcement_without_what_it_announces_is_left_out(
+    analysis: Analysis, tiny_chat: ChatModel, analyst: Analyst
+) -> None:
+    made = plan(analysis, tiny_chat, analyst, Good=0.9)
+    number = first(analysis)
+    text = sentence("Good", 2)
+    found = made.compose(number, Answer(f"{text[:-1]}:\n\n{text}"), [])
+    assert [each.text for each in found if not each.is_copy] == [text]
+
+
 def test_nothing_is_said_twice(analysis: Analysis, tiny_chat: ChatModel, analyst: Analyst) -> None:
     made = plan(analysis, tiny_chat, analyst, Good=0.8)
     number = first(analysis)

@@ -104,7 +104,7 @@ def test_copy_is_fully_supported_and_nothing_supports_nothing(verifier: Verifier
     assert verifier.judge(STUDY, []) == []
 
 
-@pytest.mark.parametrize("size", [10_000, 100_000])
+@pytest.mark.parametrize("size", [1_000, 10_000])
 def test_sentence_of_any_length_has_a_support(size: int, shipped: Verifier) -> None:
     long = ("The bank has offered a loan of 10 million euros. " * (size // 40))[:size]
     assert 0 <= shipped.support(STUDY, long) <= 1

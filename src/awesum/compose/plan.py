@@ -167,6 +167,7 @@ class Paraphrase(Plan):
         likeliest = tidy(answer.text)
         written = [*dict.fromkeys([*likeliest, *(sentence for text in answer.others for sentence in tidy(text))])]
         sources = [self.analysis.plain(index) for index in range(segment.first, segment.last)]
+        written = [sentence for sentence in written if not sentence.endswith(":")]  # what it announces is missing
         judged = [*zip(written, self.verifier.judge(sources, written), strict=True)]
         supported = [(text, verdict) for text, verdict in judged if self.verifier.supports(verdict, strict=self.strict)]
         self._judged += len(judged)
