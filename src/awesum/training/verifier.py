@@ -303,8 +303,9 @@ def train(settings: VerifierSettings, quiet: bool = False) -> Scores:
     report = (lambda line: None) if quiet else print
     statements = make_statements(settings, report)
     held_out = min(settings.validation, len(statements) // 5)
-    seen = {source for each in statements[:held_out] for source in each.sources}
-    rest = [each for each in statements[held_out:] if not seen & {*each.sources}]
+    while held_out > 2 and len(_unseen(statements, held_out)) < len(statements) / 2:
+        held_out //= 2  # few passages, which many statements are about
+    rest = _unseen(statements, held_out)
     if held_out < 2 or not rest:
         raise AwesumError(f"{count(len(statements), 'statement')} are too few to learn from: give more --data")
     torch.manual_seed(settings.seed)
@@ -317,3 +318,9 @@ def train(settings: VerifierSettings, quiet: bool = False) -> Scores:
     assert isinstance(saved.scorer, TrainedScorer)
     save_file(output, model, calibrate(saved.scorer.model, statements[:half]))
     return evaluate(load_file(output), statements[half:held_out])
+
+
+def _unseen(statements: Sequence[Statement], held_out: int) -> list[Statement]:
+    """The statements about none of the sentences that the first ones are about."""
+    seen = {source for each in statements[:held_out] for source in each.sources}
+    return [each for each in statements[held_out:] if not seen & {*each.sources}]
