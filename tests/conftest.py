@@ -13,6 +13,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the library is imported: 
 
 os.environ.setdefault("RAYON_NUM_THREADS", "1")  # in threads, the tiny tokenizers come out different each time
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -64,6 +65,26 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+
+
+def _seed() -> None:
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup() -> Iterator[None]:
+    """What a fixture draws must not depend on which tests ran before it: files are spread over processes."""
+    _seed()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Nor what a test draws."""
+    _seed()
+    return (yield)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -44,7 +44,11 @@ def test_length_prints_as_it_was_written(value: int, unit: str) -> None:
     ("length", "amount"), [("200w", 200), ("12s", 12), ("5%", 50), ("100%", 1000), ("0.01%", 1), ("auto", 125)]
 )
 def test_amount_is_absolute_or_a_share_or_the_usual_length(length: str, amount: float) -> None:
-    assert Length.parse(length).amount(1000, usual=lambda words: words / 8) == amount
+    assert Length.parse(length).amount(1000, usual=125) == amount
+
+
+def test_usual_length_is_at_least_a_word() -> None:
+    assert Length.parse("auto").amount(0, usual=0.0) == 1
 
 
 def test_only_sentences_are_counted_in_sentences() -> None:

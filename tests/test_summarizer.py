@@ -23,7 +23,7 @@ from awesum import Summarizer
 from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
-from awesum.analysis.salience.choice import Calibration
+from awesum.analysis.salience.ratings import Query, Ratings
 from awesum.analysis.salience.trained import TrainedSalience
 from awesum.analysis.sentences import sentence_spans
 from awesum.compose.session import Session
@@ -432,11 +432,13 @@ def test_progress_goes_from_nothing_to_all_in_both_stages(summarizer: Summarizer
 def test_extractor_can_be_replaced(tiny_folder: Path, tiny_encoder: SentenceEncoder, short_document: Document) -> None:
     class Last:
         name = "last"
-        calibration = Calibration()
 
-        def score(self, texts: Sequence[str], embeddings: Vectors, query: Vectors | None = None) -> Vectors:
+        def own_vectors(self, texts: Sequence[str]) -> None:
+            return None
+
+        def rate(self, texts: Sequence[str], vectors: Vectors, query: Query | None = None) -> Ratings:
             assert "".join(texts) == short_document.text, "with the white space after each sentence"
-            return np.arange(len(embeddings), dtype=np.float32)
+            return Ratings(2.0 ** np.arange(len(vectors), dtype=np.float32), 100.0)  # whatever their lengths
 
     chosen = Summarizer(str(tiny_folder), encoder=tiny_encoder, extractor=Last())
     summary = chosen.summarize(short_document, style="extract", length="1s")
@@ -451,7 +453,7 @@ def test_functions_of_the_package_can_be_called_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(SentenceEncoder, "load", lambda folder: tiny_encoder)
-    monkeypatch.setattr(TrainedSalience, "load", Centrality)  # the shipped one does not know the tiny encoder's vectors
+    monkeypatch.setattr(TrainedSalience, "load", Centrality)
     path = tmp_path / "report.txt"
     path.write_text(short_text)
     options: dict[str, Any] = {"model": str(tiny_folder), "style": "extract", "length": "3s"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,8 +55,8 @@ class Length:
         """Whether the length is in sentences rather than words."""
         return self.unit == "s"
 
-    def amount(self, document_words: int, usual: Callable[[int], float]) -> float:
-        """The target in words (or sentences) for a document of `document_words`; `usual` gives the words of `auto`."""
+    def amount(self, document_words: int, usual: float) -> float:
+        """The target in words (or sentences) for a document of `document_words`; `usual` is the words of `auto`."""
         if self.unit == "auto":
-            return max(1.0, usual(document_words))
+            return max(1.0, usual)
         return max(1.0, document_words * self.value / 100) if self.unit == "%" else self.value

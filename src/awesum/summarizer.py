@@ -35,9 +35,8 @@ class Summarizer:
     """A system with its models, loaded once, each when it is first needed, and used for many documents.
 
     `model` names weights: `awesum`, `smollm2`, a folder, or a name on the hub. `system` names a system instead (`lead`,
-    `extract`, ...), or is one; without either it is `extract`. With another `encoder`, give the `extractor` that was
-    trained with it: the shipped one belongs to the shipped encoder. `verifier` judges what a model writes: see
-    `awesum.verify.Verifier.load` for the names that it may have.
+    `extract`, ...), or is one; without either it is `extract`. `encoder` and `extractor` take the place of the shipped
+    ones. `verifier` judges what a model writes: see `awesum.verify.Verifier.load` for the names that it may have.
     """
 
     def __init__(

@@ -51,7 +51,8 @@ def assert_same(one: Analysis, other: Analysis) -> None:
     assert list(one.sentences) == list(other.sentences)
     assert list(one.segments) == list(other.segments)
     assert np.array_equal(one.vectors, other.vectors)
-    assert np.array_equal(one.scores, other.scores)
+    assert np.array_equal(one.ratings.scores, other.ratings.scores)
+    assert one.ratings.usual_words == other.ratings.usual_words
     assert one.selection == other.selection
     assert one.salient == other.salient
     assert one.query == other.query
@@ -92,7 +93,7 @@ def test_second_query_about_a_document_encodes_the_query_alone(
     second = analyse(analyst, short_document, tokenizer, query=QUERY)
     assert encoded == [QUERY]
     assert second.vectors is first.vectors
-    assert not np.array_equal(second.scores, first.scores)
+    assert not np.array_equal(second.ratings.scores, first.ratings.scores)
     encoded.clear()
     third = analyse(analyst, short_document, tokenizer, length=Length.parse("3s"))
     assert encoded == []
@@ -178,7 +179,7 @@ def test_sentences_and_segments_tile_the_text(
         at = segment.last
         assert segment.tokens == sum(each.tokens for each in found.sentences[segment.first : segment.last])
         assert segment.tokens <= upper or segment.last - segment.first == 1
-    assert at == len(found.sentences) == len(found.vectors) == len(found.scores)
+    assert at == len(found.sentences) == len(found.vectors) == len(found.ratings.scores)
     assert found.tokens == sum(segment.tokens for segment in found.segments)
 
 

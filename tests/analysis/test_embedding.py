@@ -76,7 +76,7 @@ def test_encoder_is_loaded_onto_the_device_of_the_machine(
     monkeypatch.setattr("awesum.loading.choose_device", lambda: (torch.device("meta"), torch.bfloat16, "a stand-in"))
     model = SentenceEncoder.load(tmp_path).model
     assert model.device.type == "meta"
-    assert model.dtype == torch.float32
+    assert model.dtype == torch.bfloat16
 
 
 def test_inputs_are_sent_to_the_device_of_the_model(tiny_encoder: SentenceEncoder) -> None:

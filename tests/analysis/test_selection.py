@@ -14,7 +14,8 @@ from transformers import PreTrainedTokenizerFast
 from awesum.analysis.analysis import Analysis, Analyst
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
-from awesum.analysis.salience.choice import Calibration, longest_share
+from awesum.analysis.salience.choice import longest_share
+from awesum.analysis.salience.ratings import Query, Ratings, usual_words
 from awesum.analysis.segmentation import Limits
 from awesum.analysis.selection import SALIENT_SHARE, within
 from awesum.document import Document
@@ -26,12 +27,13 @@ class First:
     """The first sentences are the most salient, and none repeats another."""
 
     name = "first"
-    calibration = Calibration(redundant=1.1)
 
-    def score(
-        self, texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None
-    ) -> NDArray[np.float32]:
-        return -np.arange(len(texts), dtype=np.float32)
+    def own_vectors(self, texts: Sequence[str]) -> None:
+        return None
+
+    def rate(self, texts: Sequence[str], vectors: NDArray[np.float32], query: Query | None = None) -> Ratings:
+        usual = usual_words(sum(map(count_words, texts)))
+        return Ratings(-np.arange(len(texts), dtype=np.float32), usual, redundant=1.1)
 
 
 @pytest.fixture(scope="module")

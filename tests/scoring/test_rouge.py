@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 
-from awesum.scoring.rouge import Index, NGrams, Vocabulary, common_subsequences, f_measure, overlap, tokens
+from awesum.scoring.rouge import Index, NGrams, Vocabulary, common_subsequences, f_measure, overlap
+from awesum.stems import stems
 from tests.conftest import OTHER_SCRIPTS, topical_text
 
 # Few words, so that texts repeat and share them; with endings that the stemmer removes, and punctuation.
@@ -31,7 +32,7 @@ def of(vocabulary: Vocabulary, text: str, n: Literal[1, 2]) -> NGrams:
 @example(text=topical_text(30) + OTHER_SCRIPTS)
 @example(text="y" * 5000 + " " + "running" * 900)
 def test_tokens_are_those_of_the_package(text: str) -> None:
-    assert tokens(text) == DefaultTokenizer(use_stemmer=True).tokenize(text)
+    assert stems(text) == DefaultTokenizer(use_stemmer=True).tokenize(text)
 
 
 @given(prediction=TEXTS, references=st.lists(TEXTS, max_size=6), n=N)

@@ -60,7 +60,6 @@ def test_typo_is_reported_before_anything_is_fetched_or_imported() -> None:
         (["--system", "lead"], "lead does not train: choose from adapter, awesome, se3"),
         (["--system", "awesom"], "did you mean 'awesome'?"),
         (["--model", "facebook/bart-base"], "say --base"),
-        (["--encoder", "roberta-base"], "--extractor centrality"),
         (["--epochs", "many"], "epochs='many' does not fit"),
         (["govreport/awsome"], "did you mean govreport/awesome?"),
         (["no.yaml"], "cannot read no.yaml"),

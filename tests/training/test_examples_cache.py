@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
-from awesum.analysis.salience.choice import Calibration
+from awesum.analysis.salience.ratings import Query, Ratings
 from awesum.datasets import Example
 from awesum.errors import AwesumError
 from awesum.training.examples import Examples
@@ -106,13 +106,14 @@ def test_name_of_an_extractor_decides_whether_it_is_another(
     make: Make, tiny_encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
     class Named:
-        calibration = Calibration()
-
         def __init__(self, name: str) -> None:
             self.name = name
 
-        def score(self, texts: list[str], embeddings: np.ndarray, query: np.ndarray | None = None) -> np.ndarray:
-            return np.arange(len(embeddings), dtype=np.float32)
+        def own_vectors(self, texts: list[str]) -> None:
+            return None
+
+        def rate(self, texts: list[str], vectors: np.ndarray, query: Query | None = None) -> Ratings:
+            return Ratings(np.arange(len(vectors), dtype=np.float32), 100.0)
 
     found = [
         calls(make, tiny_encoder, tmp_path, salient="key-value", extractor=Named(name))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +19,38 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
-from awesum.analysis.salience.extractor import Extractor, Shape
-from awesum.analysis.salience.trained import Calibration, TrainedSalience
+from awesum.analysis.salience.choice import word_costs
+from awesum.analysis.salience.extractor import Extractor, Inputs, Outputs, Shape
+from awesum.analysis.salience.ratings import REDUNDANT, Ratings
+from awesum.analysis.salience.trained import Calibration, Mixture, TrainedSalience
+from awesum.analysis.salience.words import BUCKETS, stem_ids, stem_rows
 from awesum.analysis.sentences import sentence_spans
 from awesum.cli import main
+from awesum.datasets import Example
 from awesum.length import count_words
 from awesum.prepared.prepare import prepare
 from awesum.training import extractor as training
 from awesum.training.extractor import (
+    SCORE_WEIGHTS,
     ExtractorSettings,
     Item,
-    Items,
+    Lesson,
     calibrate,
     evaluate,
     extract,
-    fit_length,
-    measure,
     table,
+    to_item,
     train,
 )
 from tests.conftest import TOPICS
 from tests.datasets.forms import plain, refusal, written
+from tests.reference import oracle as reference_oracle
+from tests.reference import salience as reference
 
 pytest.importorskip("pyarrow")
 
 MARKED = "budget"
-SHAPE = Shape(size=16, heads=4, inner=24, dropout=0.1)
+SHAPE = Shape(stem=16, pair=8, size=16, heads=4, inner=24, concept=8, dropout=0.1)
 
 
 def row(number: int, query: str | None = None) -> dict[str, Any]:
@@ -62,330 +69,461 @@ def row(number: int, query: str | None = None) -> dict[str, Any]:
 
 SPLITS = {
     "train": [row(number) for number in range(36)],
-    "validation": [row(number) for number in range(100, 110)],
-    "test": [row(number) for number in range(200, 212)],
+    "validation": [row(number) for number in range(100, 106)],
+    "test": [row(number) for number in range(200, 208)],
 }
-Prepare = Callable[..., str]
+Write = Callable[..., str]
+Learned = tuple[TrainedSalience, Path, list[str]]
 
 
-@pytest.fixture(scope="session")
-def prepared_rows(
-    tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, tiny_encoder: SentenceEncoder
-) -> Prepare:
-    def run(encoder: SentenceEncoder | str = tiny_encoder, **splits: list[dict[str, Any]]) -> str:
-        folder = tmp_path_factory.mktemp("extractor")
-        for split, rows in splits.items():
-            written(folder / "rows", f"{split}.jsonl", plain(rows))
-        options: dict[str, Any] = {"tokenizer": str(tiny_folder), "encoder": encoder, "processes": 1}
-        return str(prepare(folder / "rows", folder / "out", lower=60, upper=90, quiet=True, **options).folder)
-
-    return run
+def example(number: int, query: str | None = None) -> Example:
+    made = row(number, query)
+    return Example(made["id"], made["document"], made["summary"], query)
 
 
-@pytest.fixture(scope="session")
-def folder(prepared_rows: Prepare) -> str:
-    return prepared_rows(**SPLITS)
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Write:
+    """Writes a dataset as it is, and gives its folder."""
+
+    def write(**splits: list[dict[str, Any]]) -> str:
+        folder = tmp_path_factory.mktemp("rows")
+        for split, some in splits.items():
+            written(folder, f"{split}.jsonl", plain(some))
+        return str(folder)
+
+    return write
 
 
-@pytest.fixture(scope="session")
-def small(prepared_rows: Prepare) -> str:
-    return prepared_rows(train=SPLITS["train"][:8], validation=SPLITS["validation"][:3], test=SPLITS["test"][:3])
+@pytest.fixture(scope="module")
+def folder(rows: Write) -> str:
+    return rows(**SPLITS)
 
 
-@pytest.fixture(scope="session")
-def learned(folder: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainedSalience, Path, list[str]]:
+@pytest.fixture(scope="module")
+def small(rows: Write) -> str:
+    return rows(train=SPLITS["train"][:6], validation=SPLITS["validation"][:3], test=SPLITS["test"][:3])
+
+
+def prepared_from(folder: str, tokenizer: Path, encoder: SentenceEncoder | str, output: Path) -> str:
+    options: dict[str, Any] = {"tokenizer": str(tokenizer), "encoder": encoder, "processes": 1}
+    return str(prepare(Path(folder), output, lower=60, upper=90, quiet=True, **options).folder)
+
+
+@pytest.fixture(scope="module")
+def learned(folder: str, tiny_encoder: SentenceEncoder, tmp_path_factory: pytest.TempPathFactory) -> Learned:
     """The trained extractor, its file, and the messages of the run."""
     output = tmp_path_factory.mktemp("learned") / "extractor.safetensors"
     messages: list[str] = []
-    settings = ExtractorSettings((folder,), str(output), epochs=4, learning_rate=1e-2, shape=SHAPE)
-    return train(settings, quiet=True, say=messages.append), output, messages
+    settings = ExtractorSettings((folder,), str(output), held_out=5, epochs=4, learning_rate=1e-2, batch=2, shape=SHAPE)
+    salience = train(settings, encoder=tiny_encoder, processes=1, quiet=True, say=messages.append)
+    return salience, output, messages
 
 
 @pytest.fixture
-def validation(folder: str) -> list[Item]:
-    items = list(Items([folder], "validation").spread(None))
-    assert len(items) == len(SPLITS["validation"])
-    return items
+def embedded(monkeypatch: pytest.MonkeyPatch, tiny_encoder: SentenceEncoder) -> None:
+    """The tiny encoder is the embedded one."""
+    monkeypatch.setattr(training, "minilm_folder", lambda: Path("embedded"))
+    monkeypatch.setattr(SentenceEncoder, "load", lambda folder: tiny_encoder)
 
 
-class Chance:
-    """Random scores."""
-
-    name = "chance"
-
-    def score(self, texts: list[str], embeddings: np.ndarray, query: np.ndarray | None = None) -> np.ndarray:
-        return np.random.default_rng(len(texts)).normal(size=len(texts)).astype(np.float32)
+@pytest.fixture(scope="module")
+def items(tiny_encoder: SentenceEncoder) -> list[Item]:
+    return [to_item(example(number), tiny_encoder) for number in range(100, 106)]
 
 
 def untrained(seed: int = 0) -> TrainedSalience:
     torch.manual_seed(seed)
-    return TrainedSalience(Extractor(replace(SHAPE, vector=32)))
+    return TrainedSalience(Extractor(SHAPE))
+
+
+def quick(data: str, output: Path, **changes: Any) -> ExtractorSettings:
+    return ExtractorSettings((data,), str(output), **{"epochs": 1, "held_out": 1, "shape": SHAPE} | changes)
+
+
+def silent(note: str) -> None:
+    """Nobody reads it."""
 
 
 # ------------------------------------------------------------------------------------------------------------ training
 
 
-def test_training_lowers_the_loss(learned: tuple[TrainedSalience, Path, list[str]]) -> None:
+def test_training_lowers_the_loss(learned: Learned) -> None:
     _, _, (first, *epochs) = learned
-    assert re.fullmatch(r"36 training documents, 10 validation documents, [\d,]+ weights", first)
+    assert re.fullmatch(r"31 training documents, 5 held out, [\d,]+ weights", first)
     losses = [float(re.match(rf"epoch {number}: loss ([\d.]+), ", line)[1]) for number, line in enumerate(epochs, 1)]
     assert len(losses) == 4
-    assert losses[-1] < 0.9 * losses[0]
+    assert losses[-1] < 0.8 * losses[0]
 
 
-def test_trained_extractor_generalizes_to_other_documents(
-    learned: tuple[TrainedSalience, Path, list[str]], folder: str
-) -> None:
+def test_trained_extractor_generalizes_to_other_documents(learned: Learned, tiny_encoder: SentenceEncoder) -> None:
     salience, _, _ = learned
-    items = list(Items([folder], "test").spread(None))
-    found = {type(one).__name__: measure(one, items) for one in (salience, Centrality(), Chance())}
-    for two in ("Centrality", "Chance"):
-        assert found["TrainedSalience"][0] > found[two][0] + 0.2
-        assert found["TrainedSalience"][1] > found[two][1] + 0.2
+    found = [to_item(example(number), tiny_encoder) for number in range(200, 208)]
+    quality = {
+        name: np.mean([item.rouge(extract(one, item, item.length)) for item in found])
+        for name, one in (("trained", salience), ("untrained", untrained()), ("central", Centrality()))
+    }
+    assert quality["trained"] > quality["untrained"] + 0.3
+    assert quality["trained"] > quality["central"] + 0.3
+    usual = [salience.rate(item.texts, item.vectors).usual_words / item.length for item in found]
+    assert np.mean(usual) == pytest.approx(1, abs=0.35)
 
 
-def test_returned_extractor_is_the_one_in_the_file(
-    learned: tuple[TrainedSalience, Path, list[str]], validation: list[Item]
-) -> None:
+def test_returned_extractor_is_the_one_in_the_file(learned: Learned, items: list[Item]) -> None:
     salience, output, _ = learned
     read = TrainedSalience.load(output)
     assert (read.name, read.calibration) == (salience.name, salience.calibration)
-    assert read.extractor.shape == replace(SHAPE, vector=32)
-    item = validation[0]
-    scores = [one.score(item.texts, item.embeddings) for one in (read, salience)]
-    np.testing.assert_array_equal(*scores)
-    assert read.calibration == calibrate(salience, validation)
+    assert read.extractor.shape == SHAPE
+    found = [one.rate(items[0].texts, items[0].vectors) for one in (read, salience)]
+    np.testing.assert_array_equal(found[0].scores, found[1].scores)
+    assert [path.name for path in output.parent.iterdir()] == [output.name]
 
 
-def test_file_depends_only_on_the_seed(small: str, tmp_path: Path) -> None:
+def test_file_depends_only_on_the_seed(small: str, tiny_encoder: SentenceEncoder, tmp_path: Path) -> None:
     files = []
     for number, seed in enumerate((3, 3, 4)):
         output = tmp_path / f"{number}.safetensors"
         torch.rand(number)  # random numbers drawn before must not matter
-        settings = ExtractorSettings((small,), str(output), epochs=2, seed=seed, shape=SHAPE)
-        train(settings, quiet=True, say=lambda note: None)
+        settings = quick(small, output, seed=seed)
+        train(settings, encoder=tiny_encoder, processes=1, quiet=True, say=silent)
         files.append(output.read_bytes())
     assert files[0] == files[1]
     assert files[0] != files[2]
 
 
-def test_best_epoch_is_kept(small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[dict[str, torch.Tensor]] = []
-    qualities = [0.2, 0.5, 0.4]
-
-    def measured(salience: TrainedSalience, *rest: object) -> tuple[float, float]:
-        seen.append({name: weight.half().float() for name, weight in salience.extractor.state_dict().items()})
-        return qualities[len(seen) - 1], 0.0
-
-    monkeypatch.setattr(training, "measure", measured)
-    settings = ExtractorSettings((small,), str(tmp_path / "a"), epochs=3, shape=SHAPE)
-    kept = train(settings, quiet=True, say=lambda note: None).extractor.state_dict()
-    same = [all(torch.equal(kept[name], weight) for name, weight in weights.items()) for weights in seen]
-    assert same == [False, True, False]
-
-
-def test_several_folders_are_used_and_the_first_determines_the_length(
-    small: str, prepared_rows: Prepare, tmp_path: Path
+def test_file_is_replaced_after_every_epoch(
+    small: str, tiny_encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = [row | {"summary": row["summary"].split(".")[0] + "."} for row in SPLITS["test"][:4]]
-    more = prepared_rows(train=SPLITS["train"][:5], validation=short)
-    longest = []
-    for folders in ((small, more), (more, small)):
-        messages: list[str] = []
-        settings = ExtractorSettings(folders, str(tmp_path / "a"), epochs=1, validation_documents=3, shape=SHAPE)
-        salience = train(settings, quiet=True, say=messages.append)
-        assert messages[0].startswith("13 training documents, 6 validation documents")
-        assert len(re.findall(r"\d+\.\d\d/\d+\.\d\d", messages[1])) == 2, "each folder is evaluated"
-        longest.append(salience.calibration.words(200))
-        first = list(Items(folders[:1], "validation").spread(3))
-        assert salience.calibration == calibrate(salience, first)
-    assert longest[0] > 2 * longest[1]
+    output = tmp_path / "a.safetensors"
+    seen: list[Any] = []
+
+    def noting(note: str) -> None:
+        if note.startswith("epoch"):
+            seen.append(output.read_bytes())
+            assert TrainedSalience.load(output).calibration == Calibration()
+
+    train(quick(small, output, epochs=2), encoder=tiny_encoder, processes=1, quiet=True, say=noting)
+    assert len({*seen, output.read_bytes()}) == 3
 
 
-def test_invalid_request_is_refused_in_one_line(folder: str, prepared_rows: Prepare, tmp_path: Path) -> None:
-    def refused(data: str, output: Path) -> str:
-        return refusal(lambda: train(ExtractorSettings((data,), str(output), shape=SHAPE), quiet=True))
+def test_document_in_another_script_does_no_harm(rows: Write, tiny_encoder: SentenceEncoder, tmp_path: Path) -> None:
+    foreign = {"id": "f", "document": "国会は予算案を可決した。首相は会見で説明した。", "summary": "The budget passed."}
+    lone = {"id": "l", "document": "Budget.\n\nHarbour.\n\nQuay.", "summary": "The budget passed."}
+    data = rows(train=[*SPLITS["train"][:4], foreign, lone])
+    notes: list[str] = []
+    settings = quick(data, tmp_path / "a.safetensors")
+    salience = train(settings, encoder=tiny_encoder, processes=1, quiet=True, say=notes.append)
+    assert "nan" not in notes[1]
+    assert all(torch.isfinite(weight).all() for weight in salience.extractor.state_dict().values())
 
+
+# ---------------------------------------------------------------------------------------------------- what is held out
+
+
+def split(*folders: str, **changes: Any) -> tuple[list[Lesson], list[list[Example]]]:
+    return training._split(ExtractorSettings(folders, "a", **changes), 1, True)
+
+
+def test_held_out_documents_are_evenly_spread_and_not_trained_on(folder: str, small: str) -> None:
+    lessons, (held_out, more) = split(folder, small, held_out=4)
+    assert [one.document for one in held_out] == [SPLITS["train"][at]["document"] for at in (0, 9, 18, 27)]
+    assert len(more) == 1, "a fifth of six at most"
+    assert len(lessons) == 32 + 5
+    lengths = sorted(count_words(one["summary"]) for one in SPLITS["train"])
+    kept = sorted([lesson.length for lesson in lessons[:32]] + [count_words(one.summary) for one in held_out])
+    assert kept == lengths
+
+
+def test_number_of_documents_can_be_limited(folder: str) -> None:
+    lessons, (held_out,) = split(folder, documents=10, held_out=40)
+    assert (len(lessons), len(held_out)) == (8, 2)
+
+
+def test_document_with_several_queries_is_held_out_as_a_whole(rows: Write) -> None:
+    asked = [row(number, query) | {"id": f"{number} {query}"} for number in range(5) for query in ("Crane?", "Tax?")]
+    lessons, (held_out,) = split(rows(train=asked), held_out=1)
+    assert len(held_out) == 1
+    assert len(lessons) == 8, "neither of its two questions is trained on"
+    assert all(lesson.query is not None for lesson in lessons)
+
+
+def test_rarity_is_the_inverse_document_frequency() -> None:
+    lessons = [Lesson.of(Example("", text, "The crane.", None)) for text in ("A crane. The crane.", "A tide.", "A.")]
+    found = training._rarity(lessons)
+    assert found.shape == (BUCKETS,)
+    for word, documents in (("a", 3), ("crane", 1), ("tide", 1), ("unheard", 0)):
+        assert found[stem_rows(stem_ids(word))[0]] == pytest.approx(np.log(4 / (documents + 1)) + 0.5)
+
+
+def test_invalid_request_is_refused_in_one_line(folder: str, small: str, rows: Write, tmp_path: Path) -> None:
+    def refused(data: str, output: Path, **changes: Any) -> str:
+        return refusal(lambda: train(quick(data, output, **changes), processes=1, quiet=True, say=silent))
+
+    target = tmp_path / "a"
     assert "there is no folder" in refused(folder, tmp_path / "nowhere" / "a.safetensors")
     assert "is a folder" in refused(folder, tmp_path)
-    assert "contains no prepared documents" in refused(str(tmp_path / "nowhere"), tmp_path / "a")
-    assert "has no split 'validation'" in refused(prepared_rows(train=SPLITS["train"][:2]), tmp_path / "a")
-    nothing = {"document": "No summary."}
-    for split in ("train", "validation"):
-        splits = {"train": SPLITS["train"][:2], "validation": SPLITS["test"][:2]} | {split: [nothing]}
-        empty = prepared_rows(**splits)
-        assert f"the split '{split}' of {empty} has no documents" in refused(empty, tmp_path / "a")
-        assert "has no documents" in refusal(lambda: evaluate(untrained(), empty, split))  # noqa: B023
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_vectors_of_another_encoder_are_refused_in_one_line(folder: str) -> None:
-    assert "sentence vectors of 384 numbers, these have 32" in refusal(
-        lambda: evaluate(TrainedSalience(Extractor(Shape())), folder, "test", processes=1, quiet=True)
+    assert "nowhere" in refused(str(tmp_path / "nowhere"), target)
+    assert "has no split 'train': it has validation, test" in refused(
+        rows(validation=SPLITS["test"][:2], test=SPLITS["test"][:2]), target
     )
+    assert "has 1 documents: give at least 2" in refused(rows(train=SPLITS["train"][:1]), target)
+    assert "has 1 documents: give at least 2" in refused(folder, target, documents=1)
+    same = [SPLITS["train"][0] | {"id": str(number)} for number in range(3)]
+    assert "would be held out" in refused(rows(train=same), target)
+    foreign = [{"id": str(number), "document": f"国会{number}。", "summary": "予算。"} for number in range(4)]
+    assert "no document has words of a-z" in refused(rows(train=foreign), target)
+    assert list(tmp_path.iterdir()) == []
+    nothing = rows(test=[{"document": "No summary."}])
+    assert "the split 'test'" in refusal(lambda: evaluate(untrained(), nothing, "test", processes=1, quiet=True))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_output_that_cannot_be_written_is_refused_at_once(folder: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        message = refusal(lambda: train(quick(folder, tmp_path / "a"), processes=1, quiet=True, say=silent))
+    finally:
+        tmp_path.chmod(0o700)
+    assert "cannot write" in message
+
+
+def test_full_disk_is_refused_at_once(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(training, "check_writable", fail)
+    monkeypatch.setattr(training, "examples", lambda *rest: pytest.fail("the data was read"))
+    message = refusal(lambda: train(quick(folder, tmp_path / "a"), processes=1, quiet=True, say=silent))
+    assert "cannot write" in message
+    assert "No space left" in message
+
+
+# ------------------------------------------------------------------------------------------------------------- lessons
+
+MIXED = Example(
+    "1",
+    "Fees of the port\n\nThe crane of the port was sold to the town. They sold it for a small sum of money. "
+    "The fees of the port are in table 3. 国会は予算案を可決した。\n\nNobody saw the tide at the quay that day.",
+    "The crane was sold to the town for money. Nobody saw the tide.",
+    "Which crane was sold?",
+)
+
+
+@pytest.mark.parametrize("one", [MIXED, *(example(number) for number in range(3))], ids=lambda one: one.id)
+def test_labels_match_a_slow_version(one: Example) -> None:
+    lesson = Lesson.of(one)
+    texts = [one.document[start:end] for start, end in sentence_spans(one.document)]
+    costs = word_costs(texts)
+    assert lesson.selectable.tolist() == [cost > 0 for cost in costs]
+    assert lesson.length == count_words(one.summary)
+    slow, (summary,) = reference.words(texts, 12), reference.words([one.summary], 12).stems
+    assert lesson.summary.tolist() == summary
+    chosen = reference_oracle.greedy(
+        [text if cost else "" for text, cost in zip(texts, costs, strict=True)], one.summary
+    )
+    assert chosen
+    in_pairs = [first * 2**32 + second for first, second in pairwise(summary)]
+    for index, (stems, pairs) in enumerate(zip(slow.stems, slow.pairs, strict=True)):
+        selected = float(index in chosen)
+        of_stems = sum(stem in summary for stem in stems) / max(len(stems), 1)
+        of_pairs = sum(pair in in_pairs for pair in pairs) / max(len(pairs), 1)
+        worth = selected / 2 + min(1, of_stems / 2 + of_pairs) / 2
+        np.testing.assert_allclose(lesson.labels[index], [selected, of_stems, of_pairs, worth], atol=1e-3)
+
+
+def test_query_of_a_lesson_is_its_stems() -> None:
+    assert Lesson.of(MIXED).query.tolist() == stem_ids("which crane was sold").tolist()
+    assert Lesson.of(replace(MIXED, query=None)).query is None
+
+
+def cross_entropy(logit: float, label: float) -> float:
+    chance = 1 / (1 + np.exp(-logit))
+    return float(-label * np.log(chance) - (1 - label) * np.log(1 - chance))
+
+
+def test_loss_matches_a_slow_version() -> None:
+    lesson, network = Lesson.of(MIXED), untrained().extractor
+    inputs = Inputs.of(lesson.words, lesson.selectable, network.rarity.numpy(), lesson.query)
+    with torch.inference_mode():
+        outputs = network(inputs)
+    texts = [MIXED.document[start:end] for start, end in sentence_spans(MIXED.document)]
+    fit = np.flatnonzero(lesson.selectable).tolist()
+    slow, (summary,) = reference.words(texts, 12), reference.words([MIXED.summary], 12).stems
+    of_summary = [first * 2**32 + second for first, second in pairwise(summary)]
+    expected = sum(
+        weight * np.mean([cross_entropy(outputs.scores[at, number].item(), lesson.labels[at, number]) for at in fit])
+        for number, weight in enumerate(SCORE_WEIGHTS)
+    )
+    kinds = ((slow.stems, summary, outputs.stems, 1.0), (slow.pairs, of_summary, outputs.pairs, 3.0))
+    for own, known, logits, weight in kinds:
+        concepts = sorted({concept for at in fit for concept in own[at]})
+        labels = [float(concept in known) for concept in concepts]
+        assert 0 < sum(labels) < len(labels)
+        expected += weight * np.mean([cross_entropy(*one) for one in zip(logits.tolist(), labels, strict=True)])
+    off = abs(outputs.length.item() - np.log(lesson.length))
+    expected += 0.5 * (off - 0.15 if off > 0.3 else off**2 / 0.6)
+    assert lesson.loss(outputs).item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_right_estimates_have_a_lower_loss() -> None:
+    lesson = Lesson.of(MIXED)
+    texts = [MIXED.document[start:end] for start, end in sentence_spans(MIXED.document)]
+    slow, (summary,) = reference.words(texts, 12), reference.words([MIXED.summary], 12).stems
+    of_summary = [first * 2**32 + second for first, second in pairwise(summary)]
+
+    def estimates(own: list[list[int]], known: list[int]) -> torch.Tensor:
+        concepts = sorted({concept for at in np.flatnonzero(lesson.selectable) for concept in own[at]})
+        return torch.tensor([9.0 if concept in known else -9.0 for concept in concepts])
+
+    right = Outputs(
+        torch.logit(torch.from_numpy(lesson.labels).float(), 1e-4),
+        estimates(slow.stems, summary),
+        estimates(slow.pairs, of_summary),
+        torch.tensor(float(np.log(lesson.length))),
+    )
+    least = lesson.loss(right).item()
+    for part in ("scores", "stems", "pairs"):
+        assert lesson.loss(replace(right, **{part: -getattr(right, part)})).item() > least + 0.5
+    assert lesson.loss(replace(right, length=right.length + 1)).item() == pytest.approx(least + 0.5 * 0.85, abs=1e-4)
 
 
 # --------------------------------------------------------------------------------------------------------------- items
 
 
-def test_folders_of_different_encoders_are_not_mixed(folder: str, prepared_rows: Prepare, tmp_path: Path) -> None:
-    copied = tmp_path / "copied"
-    shutil.copytree(folder, copied)
-    settings = next(copied.rglob("settings.json"))
-    changed = json.loads(settings.read_text(encoding="utf-8"))
-    changed["sentence encoder"] |= {"name": "another", "sha256": "0"}
-    settings.write_text(json.dumps(changed), encoding="utf-8")
-    assert "prepare both with the same --encoder" in refusal(lambda: Items([folder, str(copied)], "train"))
+def test_item_is_the_document_with_its_white_space(tiny_encoder: SentenceEncoder) -> None:
+    item = to_item(MIXED, tiny_encoder)
+    assert "".join(item.texts) == MIXED.document
+    np.testing.assert_array_equal(item.vectors, tiny_encoder.encode(item.texts))
+    assert item.query.text == MIXED.query
+    np.testing.assert_allclose(item.query.vector, tiny_encoder.encode([MIXED.query])[0], atol=1e-6)
+    assert item.costs == word_costs(item.texts)
+    assert item.length == 13
+    assert to_item(replace(MIXED, query=None), tiny_encoder).query is None
 
 
-def test_mixed_gives_every_document_once_in_random_order(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "MIXED", 2)  # of three shards
-    items = Items([folder, folder], "train")
-    assert len(items) == 72
-    orders = [[item.summary for item in items.mixed(random.Random(seed))] for seed in ("0 1", "0 1", "0 2")]
-    expected = sorted(row["summary"] for row in SPLITS["train"])
-    for order in orders:
-        assert sorted(order) == sorted(expected * 2)
-    assert orders[0] == orders[1]
-    assert orders[0] != orders[2]
-    numbers = [int(row["id"][1:]) for summary in orders[0] for row in SPLITS["train"] if row["summary"] == summary]
-    assert sum(np.diff(numbers) == 1) < 36, "not in the order of the shards"
-
-
-@pytest.mark.parametrize("count", [1, 3, 4, 7, 19, 35, 36, 100, None])
-def test_spread_gives_evenly_spaced_documents(folder: str, count: int | None) -> None:
-    summaries = [row["summary"] for row in SPLITS["train"]]
-    found = [summaries.index(item.summary) for item in Items([folder], "train").spread(count)]
-    assert len(found) == min(count or 36, 36)
-    assert found[0] == 0
-    gaps = np.diff([*found, 36])
-    assert gaps.min() >= 1
-    assert gaps.max() - gaps.min() <= 1
-
-
-def test_item_is_the_document_with_its_white_space(validation: list[Item]) -> None:
-    for item, row in zip(validation, SPLITS["validation"], strict=True):
-        assert "".join(item.texts) == row["document"]
-        assert item.words == count_words(row["document"])
-        assert item.embeddings.shape == (len(item.texts), 32)
-        assert item.embeddings.dtype == np.float32
-        assert item.query is None
-
-
-def test_queries_are_encoded_by_the_encoder_of_the_vectors(
-    prepared_rows: Prepare, tiny_encoder: SentenceEncoder, tmp_path: Path
-) -> None:
-    tiny_encoder.model.save_pretrained(tmp_path)
-    tiny_encoder.tokenizer.save_pretrained(tmp_path)
-    rows = [row(0, "What of the harbour crane?"), row(1)]
-    asked = prepared_rows(encoder=str(tmp_path), test=rows)
-    first, second = Items([asked], "test").spread(None)
-    np.testing.assert_allclose(first.query, tiny_encoder.encode(["What of the harbour crane?"])[0], atol=1e-6)
-    assert second.query is None
-    nameless = Items([prepared_rows(test=rows)], "test")
-    assert "from an unnamed encoder" in refusal(lambda: list(nameless.spread(None)))
-
-
-def test_worth_combines_the_oracle_label_and_the_density_of_summary_words(validation: list[Item]) -> None:
-    for item in validation:
-        labels, density, both = (item.worth(share) for share in (1.0, 0.0, 0.5))
-        assert np.flatnonzero(labels).tolist() == sorted(item.oracle)
-        assert set(labels.tolist()) == {0.0, 1.0}
-        np.testing.assert_allclose(both, (labels + density) / 2, atol=1e-6)
-        assert 0 <= density.min() <= density.max() <= 1
-        assert density[labels == 1].min() > density[labels == 0].max()
-
-
-def test_rouge_matches_the_package(validation: list[Item]) -> None:
+def test_rouge_matches_the_package(items: list[Item], tiny_encoder: SentenceEncoder) -> None:
     scorer = RougeScorer(["rouge1", "rouge2"], use_stemmer=True)
-    for number, item in enumerate(validation):
-        for chosen in ([], item.oracle, [0, 2 + number, 5 + number]):
+    for number, item in enumerate([*items, to_item(MIXED, tiny_encoder)]):
+        for chosen in ([], item.oracle, [0, 1 + number % 3, 4]):
             scores = scorer.score(item.summary, " ".join(item.texts[index] for index in chosen))
-            assert item.rouge(chosen) == (scores["rouge1"].fmeasure, scores["rouge2"].fmeasure)
+            assert item.rouge(chosen) == pytest.approx(scores["rouge1"].fmeasure + scores["rouge2"].fmeasure)
+
+
+def test_choice_of_an_item_brings_what_a_sentence_needs(tiny_encoder: SentenceEncoder) -> None:
+    item = to_item(MIXED, tiny_encoder)
+    (needy,) = [index for index, text in enumerate(item.texts) if text.startswith("They")]
+    scores = np.zeros(len(item.texts), dtype=np.float32)
+    scores[needy] = 9
+    assert item.choose(Ratings(scores, 10.0), 19) == [needy - 1, needy]
 
 
 # --------------------------------------------------------------------------------------------------------- calibration
 
 
-def of_lengths(document: int, summary: float) -> Item:
-    return Item(["word " * document], "word " * round(summary), np.zeros((1, 2), dtype=np.float32), None, [])
+@pytest.fixture
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, values in {
+        "WORTH": (0.0, 0.4),
+        "STEMS": (0.0, 0.4),
+        "PAIRS": (0.5,),
+        "CENTRAL": (0.0, 0.2),
+        "FACTORS": (0.05, 0.1, 0.3),
+        "REDUNDANCIES": (0.2, 0.85, 1.0),
+    }.items():
+        monkeypatch.setattr(training, name, values)
 
 
-@pytest.mark.parametrize("curve", [Calibration(5, 0.5, 3000), Calibration(30, 0.3, 6000), Calibration(0.9, 0.8, 2000)])
-def test_length_is_fitted_to_the_summaries(curve: Calibration) -> None:
-    documents = [150, 400, 900, 1500, 1900, 2500, 2900, 3500, 5000, 5900, 7000, 9000, 12_000]
-    fitted = fit_length([of_lengths(words, curve.words(words)) for words in documents])
-    assert fitted.longest == curve.longest
-    assert fitted.power == pytest.approx(curve.power, rel=0.02)
-    for words in (100, 1000, 4000, 10_000):
-        assert fitted.words(words) == pytest.approx(curve.words(words), rel=0.02)
+def quality(extractor: Extractor, calibration: Calibration, folders: list[list[Item]], *, own_length: bool) -> float:
+    salience = TrainedSalience(extractor, calibration)
+    total = 0.0
+    for some in folders:
+        found = []
+        for item in some:
+            ratings = salience.rate(item.texts, item.vectors, item.query)
+            found.append(item.rouge(item.choose(ratings, ratings.usual_words if own_length else item.length)))
+        total += float(np.mean(found)) if found else 0.0
+    return total
 
 
-def test_length_of_a_single_document_is_fitted_exactly() -> None:
-    assert fit_length([of_lengths(500, 60)]).words(500) == pytest.approx(60)
-    assert np.isfinite(fit_length([of_lengths(0, 0)]).words(10))
+@pytest.mark.usefixtures("few_candidates")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_calibration_is_the_best_of_the_candidates(items: list[Item], tiny_encoder: SentenceEncoder, seed: int) -> None:
+    extractor = untrained(seed).extractor
+    asked = [to_item(example(number, "What of tax and pension?"), tiny_encoder) for number in range(110, 113)]
+    plain_items, folders = [items[:2], items[2:4]], [items[:2], [*items[2:4], *asked]]
+    found = calibrate(extractor, folders)
+    mixtures = [Mixture(*values) for values in product((0.0, 0.4), (0.0, 0.4), (0.5,), (0.0, 0.2))]
+    assert found.plain in mixtures
+    assert found.asked in mixtures
+
+    def of(calibration: Calibration, some: list[list[Item]] = folders, *, own_length: bool = False) -> float:
+        return quality(extractor, calibration, some, own_length=own_length)
+
+    start = replace(found, redundant=REDUNDANT, length=1.0)
+    assert of(start, plain_items) >= max(of(replace(start, plain=one), plain_items) for one in mixtures) - 1e-9
+    assert of(start, [asked]) >= max(of(replace(start, asked=one), [asked]) for one in mixtures) - 1e-9
+    start = replace(found, length=1.0)
+    assert of(start) >= max(of(replace(start, redundant=cosine)) for cosine in (0.2, 0.85, 1.0)) - 1e-9
+    lengths = [of(replace(found, length=factor), own_length=True) for factor in (0.05, 0.1, 0.3)]
+    assert of(found, own_length=True) >= max(lengths) - 1e-9
+    assert len({round(one, 9) for one in lengths}) > 1, "the candidates differ"
 
 
-@pytest.mark.parametrize("seed", [None, 0, 1])
-def test_calibration_is_never_worse_than_the_fitted_length(
-    learned: tuple[TrainedSalience, Path, list[str]], validation: list[Item], seed: int | None
-) -> None:
-    salience = learned[0] if seed is None else untrained(seed)
-    fitted, calibrated = fit_length(validation), calibrate(salience, validation)
-    qualities = [
-        sum(sum(item.rouge(extract(salience, item, one.words(item.words), one.redundant))) for item in validation)
-        for one in (calibrated, fitted)
-    ]
-    assert qualities[0] >= qualities[1] > 0
-    assert 1 in training.FACTORS, "the fitted length is one of the candidates"
-    assert fitted.redundant in training.REDUNDANCIES
-    assert calibrated.redundant in training.REDUNDANCIES
-    assert calibrated.factor / fitted.factor == pytest.approx(
-        min(training.FACTORS, key=lambda times: abs(times - calibrated.factor / fitted.factor))
-    )
+@pytest.mark.usefixtures("few_candidates")
+def test_mixture_of_queries_stays_if_there_are_none(items: list[Item]) -> None:
+    found = calibrate(untrained().extractor, [items[:2]])
+    assert found.asked == Calibration().asked
+
+
+@pytest.mark.usefixtures("few_candidates")
+def test_each_folder_counts_equally(items: list[Item]) -> None:
+    extractor = untrained().extractor
+    first, second = items[:1], items[1:3]
+    assert calibrate(extractor, [first * 5, second]) == calibrate(extractor, [first, second])
 
 
 # ---------------------------------------------------------------------------------------------------------- evaluating
 
 
-def test_rows_are_the_scores_of_the_extracts(learned: tuple[TrainedSalience, Path, list[str]], folder: str) -> None:
+@pytest.mark.usefixtures("embedded")
+def test_rows_are_the_scores_of_the_extracts(learned: Learned, folder: str, tiny_encoder: SentenceEncoder) -> None:
     salience, _, _ = learned
-    rows = evaluate(salience, folder, "test", documents=6, processes=1, quiet=True)
+    rows = evaluate(salience, folder, "test", documents=4, processes=1, quiet=True)
     assert [row.name for row in rows] == ["lead", "unsupervised", "trained", "oracle"]
     scorer = RougeScorer(["rouge1", "rouge2", "rougeLsum"], use_stemmer=True)
-    items = list(Items([folder], "test").spread(6))
-    for row in rows:
-        scores, words, hits, either = [], 0, 0, 0
-        for item in items:
-            amount = salience.calibration.words(item.words)
+    found_items = [to_item(example(number), tiny_encoder) for number in (200, 202, 204, 206)]  # evenly spread
+    for one in rows:
+        scores, words, errors, hits, either = [], [], [], 0, 0
+        for item in found_items:
+            amount = salience.rate(item.texts, item.vectors).usual_words
             chosen = {
                 "lead": lead(item, amount),
                 "unsupervised": extract(Centrality(), item, amount),
-                "trained": extract(salience, item, amount, salience.calibration.redundant),
+                "trained": extract(salience, item, amount),
                 "oracle": item.oracle,
-            }[row.name]
+            }[one.name]
             lines = "\n".join(item.summary[start:end].strip() for start, end in sentence_spans(item.summary))
             found = scorer.score(lines, "\n".join(item.texts[index].strip() for index in chosen))
             scores.append([100 * found[name].fmeasure for name in ("rouge1", "rouge2", "rougeLsum")])
-            words += sum(count_words(item.texts[index]) for index in chosen)
+            words.append(sum(count_words(item.texts[index]) for index in chosen))
+            errors.append(100 * abs(words[-1] - item.length) / item.length)
             hits += len(set(chosen) & set(item.oracle))
             either += len(chosen) + len(item.oracle)
-        assert row.rouge == pytest.approx(np.mean(scores, axis=0))
-        assert row.words == pytest.approx(words / len(items))
-        assert row.f1 == pytest.approx(200 * hits / either)
+        assert one.rouge == pytest.approx(np.mean(scores, axis=0))
+        assert one.words == pytest.approx(np.mean(words))
+        assert one.f1 == pytest.approx(200 * hits / either)
+        assert one.length_error == pytest.approx(np.mean(errors))
 
 
 def lead(item: Item, amount: float) -> list[int]:
     """The first sentences, until they have `amount` words."""
-    chosen = []
+    chosen: list[int] = []
     while sum(count_words(item.texts[index]) for index in chosen) < amount:
         chosen.append(len(chosen))
     return chosen
 
 
-def test_oracle_scores_highest_and_the_trained_extractor_next(
-    learned: tuple[TrainedSalience, Path, list[str]], folder: str
-) -> None:
+@pytest.mark.usefixtures("embedded")
+def test_oracle_scores_highest_and_the_trained_extractor_next(learned: Learned, folder: str) -> None:
     rows = {row.name: row for row in evaluate(learned[0], folder, "test", processes=1, quiet=True)}
     assert rows["oracle"].f1 == 100
     for name in ("lead", "unsupervised"):
@@ -394,23 +532,84 @@ def test_oracle_scores_highest_and_the_trained_extractor_next(
         assert rows["trained"].f1 > rows[name].f1
 
 
+@pytest.mark.usefixtures("embedded")
 def test_all_extracts_can_have_the_length_of_the_reference(folder: str) -> None:
-    short = TrainedSalience(untrained().extractor, Calibration(factor=1, power=0.1))
+    short = TrainedSalience(untrained().extractor, Calibration(length=1e-6))
     own = evaluate(short, folder, "validation", processes=1, quiet=True)
     rows = evaluate(short, folder, "validation", at_reference=True, processes=1, quiet=True)
-    reference = np.mean([count_words(row["summary"]) for row in SPLITS["validation"]])
-    for row, shorter in zip(rows[:3], own[:3], strict=True):
-        assert row.words == pytest.approx(reference, abs=9)  # the words of one sentence
+    reference_words = np.mean([count_words(row["summary"]) for row in SPLITS["validation"]])
+    for one, shorter in zip(rows[:3], own[:3], strict=True):
+        assert one.words == pytest.approx(reference_words, abs=9)  # the words of one sentence
         assert shorter.words == 9
+        assert one.length_error < shorter.length_error
     assert rows[3] == own[3]
 
 
+@pytest.mark.usefixtures("embedded")
+@pytest.mark.parametrize("documents", [None, 2])
+def test_prepared_folder_gives_the_same_rows(
+    learned: Learned,
+    small: str,
+    tiny_folder: Path,
+    tiny_encoder: SentenceEncoder,
+    tmp_path: Path,
+    documents: int | None,
+) -> None:
+    prepared = prepared_from(small, tiny_folder, tiny_encoder, tmp_path / "prepared")
+    raw, ready = (
+        evaluate(learned[0], where, "validation", documents=documents, processes=1, quiet=True)
+        for where in (small, prepared)
+    )
+    for one, other in zip(raw, ready, strict=True):
+        assert one.name == other.name
+        assert one.rouge == pytest.approx(other.rouge)
+        assert (one.words, one.f1, one.length_error) == pytest.approx((other.words, other.f1, other.length_error))
+
+
+def test_queries_of_prepared_documents_are_encoded_by_the_encoder_of_the_vectors(
+    rows: Write, tiny_folder: Path, tiny_encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    tiny_encoder.model.save_pretrained(tmp_path / "encoder")
+    tiny_encoder.tokenizer.save_pretrained(tmp_path / "encoder")
+    asked = rows(test=[row(0, "What of the harbour crane?"), row(1)])
+    named = prepared_from(asked, tiny_folder, str(tmp_path / "encoder"), tmp_path / "named")
+    count, found = training._items(named, "test", None)
+    first, second = found
+    assert count == 2
+    assert first.query.text == "What of the harbour crane?"
+    np.testing.assert_allclose(first.query.vector, tiny_encoder.encode([first.query.text])[0], atol=1e-6)
+    assert second.query is None
+    nameless = prepared_from(asked, tiny_folder, tiny_encoder, tmp_path / "nameless")
+    assert "from an unnamed encoder" in refusal(lambda: list(training._items(nameless, "test", None)[1]))
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 7, 19, 35, 36, 100, None])
+def test_documents_are_evenly_spread(count: int | None) -> None:
+    found = sorted(training._spread(36, count, "folder", "train"))
+    assert len(found) == min(count or 36, 36)
+    assert found[0] == 0
+    gaps = np.diff([*found, 36])
+    assert gaps.min() >= 1
+    assert gaps.max() - gaps.min() <= 1
+    assert "the split 'train' of folder has no documents" in refusal(
+        lambda: training._spread(0, count, "folder", "train")
+    )
+
+
+@pytest.mark.usefixtures("embedded")
 def test_table_has_one_line_per_row(folder: str) -> None:
     rows = evaluate(untrained(), folder, "test", documents=2, processes=1, quiet=True)
     head, *lines = table(rows).splitlines()
-    assert head.split() == ["R-1", "R-2", "R-Lsum", "words", "F1"]
+    assert head.split() == ["R-1", "R-2", "R-Lsum", "words", "F1", "length", "off", "by"]
     assert [line.split() for line in lines] == [
-        [row.name, *(f"{score:.2f}" for score in row.rouge), f"{row.words:.0f}", f"{row.f1:.2f}"] for row in rows
+        [
+            row.name,
+            *(f"{score:.2f}" for score in row.rouge),
+            f"{row.words:.0f}",
+            f"{row.f1:.2f}",
+            f"{row.length_error:.1f}%",
+        ]
+        for row in rows
     ]
     assert len({len(line) for line in (head, *lines)}) == 1
 
@@ -418,17 +617,18 @@ def test_table_has_one_line_per_row(folder: str) -> None:
 # --------------------------------------------------------------------------------------------------------- the command
 
 
+@pytest.mark.usefixtures("embedded")
 def test_command_trains_and_evaluates(
     small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    options = ["--epochs", "2", "--size", "16", "--validation-documents", "2", "--quiet"]
+    options = ["--epochs", "2", "--size", "16", "--hold-out", "1", "--processes", "1", "--quiet"]
     assert main(["extractor", "train", "--data", small, "--output", "mine.safetensors", *options]) == 0
     captured = capsys.readouterr()
     salience = TrainedSalience.load("mine.safetensors")
     assert captured.out.splitlines() == [str(salience.calibration), "mine.safetensors"]
     assert [line.split(":")[0] for line in captured.err.splitlines()[1:]] == ["epoch 1", "epoch 2"]
-    assert salience.extractor.shape == Shape(vector=32, size=16, inner=48)
+    assert salience.extractor.shape == Shape(size=16, inner=48)
 
     command = ["extractor", "evaluate", "--data", small, "--extractor", "mine.safetensors", "--split", "test"]
     command += ["--processes", "1", "--documents", "2", "--quiet"]
@@ -437,21 +637,22 @@ def test_command_trains_and_evaluates(
     assert capsys.readouterr().out.rstrip("\n") == table(expected)
     assert main([*command, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert [(row["name"], tuple(row["rouge"]), row["words"], row["f1"]) for row in printed] == [
-        (row.name, row.rouge, row.words, row.f1) for row in expected
+    assert [(row["name"], tuple(row["rouge"]), row["words"], row["f1"], row["length_error"]) for row in printed] == [
+        (row.name, row.rouge, row.words, row.f1, row.length_error) for row in expected
     ]
 
 
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        ("train --data nowhere --output a", "nowhere contains no prepared documents"),
+        ("train --data nowhere --output a", "nowhere"),
         ("train --data nowhere --output gone/a", "there is no folder gone"),
         ("train --data nowhere --output a --epochs 0", "--epochs must be more than 0, not 0"),
         ("train --data nowhere --output a --learning-rate nan", "--learning-rate must be more than 0, not nan"),
-        ("train --data nowhere --output a --validation-documents 0", "--validation-documents must be more than 0"),
+        ("train --data nowhere --output a --hold-out 0", "--hold-out must be more than 0"),
         ("train --data nowhere --output a --size 10", "--size must be a multiple of 4"),
         ("train --data nowhere --output a --dropout 1", "--dropout from 0 to below 1"),
+        ("train --data nowhere --output .", ". is a folder"),
         ("evaluate --data nowhere --extractor gone", "gone is not an extractor"),
         ("evaluate --data nowhere --documents 0", "--documents must be more than 0"),
         ("evaluate --data nowhere --processes -1", "--processes must be more than 0"),

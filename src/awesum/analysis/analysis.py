@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from awesum.analysis.salience.ratings import Query
 from awesum.analysis.segmentation import Limits, measure, segment
 from awesum.analysis.selection import Selection, salient, select
 from awesum.analysis.sentences import sentence_spans
+from awesum.analysis.turns import Turns
 from awesum.document import Document, Segment, Sentence
 from awesum.length import Length
 from awesum.summary import Quote
@@ -26,9 +28,12 @@ if TYPE_CHECKING:
 
     from awesum.analysis.embedding import SentenceEncoder
     from awesum.analysis.salience import Salience
-    from awesum.analysis.salience.choice import Calibration
+    from awesum.analysis.salience.ratings import Ratings
 
 SHIPPED_EXTRACTOR = Path(__file__).parent / "salience" / "extractor.safetensors"
+REDUNDANT_STEMS = 0.95
+"""The cosine of the extractor's own vectors above which a sentence repeats a selected one. What it covers is known
+besides, so this is for copies."""
 Progress = Callable[[str, int, int], object]
 """Called with the stage, how much of it is done, and how much there is."""
 Vectors = Mapping[str, "NDArray[np.float32]"]
@@ -41,16 +46,15 @@ def no_progress(stage: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A document in sentences and segments, with salience scores and a selection."""
+    """A document in sentences and segments, with ratings and a selection."""
 
     document: Document
     sentences: Sequence[Sentence]
     vectors: NDArray[np.float32]
     """A unit vector for each sentence, (N, d)."""
     segments: Sequence[Segment]
-    scores: NDArray[np.float32]
+    ratings: Ratings
     """The salience of each sentence, for `query` if there is one."""
-    calibration: Calibration
     selection: Selection
     query: str | None = None
 
@@ -65,9 +69,14 @@ class Analysis:
         return [self.document.text[sentence.start : sentence.end] for sentence in self.sentences]
 
     @cached_property
+    def turns(self) -> Turns:
+        """Who says what, if it is a transcript."""
+        return Turns.of(self.document.text)
+
+    @cached_property
     def salient(self) -> list[int]:
         """The salient tenth of the document, whatever the length of the summary."""
-        return salient(self.texts, self.sentences, self.vectors, self.scores, self.calibration)
+        return salient(self.texts, self.sentences, self.vectors, self.ratings)
 
     def segment_text(self, number: int) -> str:
         """The text of a segment without the white space around it."""
@@ -87,9 +96,8 @@ class Analysis:
 
     def with_length(self, length: Length, *, spread: bool) -> Analysis:
         """The same document with the selection for another length."""
-        selection = select(
-            self.texts, self.vectors, self.segments, self.scores, self.calibration, length, spread=spread
-        )
+        asked = self.query is not None
+        selection = select(self.texts, self.vectors, self.segments, self.ratings, length, spread=spread, asked=asked)
         return replace(self, selection=selection)
 
 
@@ -100,13 +108,14 @@ class _Reading:
     sentences: Sequence[Sentence]
     vectors: NDArray[np.float32]
     segments: Sequence[Segment]
+    is_encoded: bool
+    """Whether the vectors are the encoder's."""
 
 
 class Analyst:
     """A sentence encoder and an extractor. The shipped ones are loaded when they are first needed.
 
-    The shipped extractor was trained on the vectors of the shipped encoder. With another encoder, give an extractor
-    that was trained with it, or say that there is none with `Centrality()`.
+    The extractor reads words, not vectors, so any encoder goes with it.
     """
 
     def __init__(self, encoder: SentenceEncoder | None = None, extractor: Salience | None = None) -> None:
@@ -161,21 +170,24 @@ class Analyst:
         spread: bool = True,
         query: str | None = None,
         known: Vectors | None = None,
+        encode: bool = True,
         progress: Progress = no_progress,
     ) -> Analysis:
         """Read the whole document: every token of it passes through here.
 
-        `known` has the vectors of sentences that need not be encoded again. `spread`: see `select`.
+        `known` has the vectors of sentences that need not be encoded again. Without `encode`, the extractor's own
+        vectors serve where they can. `spread`: see `select`.
         """
-        reading = self._read(document, tokenizer, limits, known or {}, progress)
+        reading = self._read(document, tokenizer, limits, known or {}, encode or query is not None, progress)
         texts = [document.text[sentence.start : sentence.end] for sentence in reading.sentences]
-        asked = self.encoder.encode([query])[0] if query else None
-        scores = self.extractor.score(texts, reading.vectors, asked)
-        calibration = self.extractor.calibration
-        selection = select(texts, reading.vectors, reading.segments, scores, calibration, length, spread=spread)
-        return Analysis(
-            document, reading.sentences, reading.vectors, reading.segments, scores, calibration, selection, query
+        asked = Query(query, self.encoder.encode([query])[0]) if query else None
+        ratings = self.extractor.rate(texts, reading.vectors, asked)
+        if not reading.is_encoded:
+            ratings = replace(ratings, redundant=REDUNDANT_STEMS)
+        selection = select(
+            texts, reading.vectors, reading.segments, ratings, length, spread=spread, asked=query is not None
         )
+        return Analysis(document, reading.sentences, reading.vectors, reading.segments, ratings, selection, query)
 
     def _read(
         self,
@@ -183,16 +195,22 @@ class Analyst:
         tokenizer: PreTrainedTokenizerBase,
         limits: Limits,
         known: Vectors,
+        encode: bool,
         progress: Progress,
     ) -> _Reading:
         """Sentences, vectors and segments; the last document is kept, because the next query may be about it too."""
-        key = (document.text, id(tokenizer), limits)
+        key = (document.text, id(tokenizer), limits, encode)
         if self._last and self._last[0] == key:
             return self._last[1]
         text = document.text
         sentences = measure(text, sentence_spans(text), tokenizer, limits.upper)
-        vectors = self._encode(text, sentences, known, progress)
-        reading = _Reading(sentences, vectors, segment(sentences, vectors, limits.lower, limits.upper))
+        own = None if encode else self.extractor.own_vectors([text[each.start : each.end] for each in sentences])
+        vectors = self._encode(text, sentences, known, progress) if own is None else own
+        if own is not None:
+            total = sum(sentence.tokens for sentence in sentences)
+            progress("reading", total, total)
+        segments = segment(sentences, vectors, limits.lower, limits.upper)
+        reading = _Reading(sentences, vectors, segments, is_encoded=own is None)
         self._last = key, reading
         return reading
 

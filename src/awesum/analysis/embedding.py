@@ -38,19 +38,20 @@ class SentenceEncoder:
     def load(cls, source: str | Path) -> SentenceEncoder:
         """Load from a folder with safetensors weights, or by a hub name that the user gave.
 
-        Runs on the GPU if there is one, always in float32.
+        Runs on the GPU if there is one, in half precision where that is fast (a GPU, or a processor that multiplies
+        bfloat16 in hardware): vectors then differ from those in float32 by a cosine of about 0.9999.
         """
-        import torch
         from transformers import AutoModel, AutoTokenizer
 
         from awesum.loading import choose_device, loading
 
         with loading(str(source), source if isinstance(source, Path) else None) as (found, options):
-            model = AutoModel.from_pretrained(found, use_safetensors=True, dtype=torch.float32, **options)
+            device, dtype, _ = choose_device()
+            model = AutoModel.from_pretrained(found, use_safetensors=True, dtype=dtype, **options)
             tokenizer = AutoTokenizer.from_pretrained(found, **options)
             if model.config.is_encoder_decoder or None in (tokenizer.cls_token_id, tokenizer.sep_token_id):
                 raise AwesumError(f"{source} is not a sentence encoder: give a model such as BERT, RoBERTa or MiniLM")
-            model = model.to(choose_device()[0])
+            model = model.to(device)
         return cls(model, tokenizer)
 
     def encode(
@@ -91,7 +92,7 @@ class SentenceEncoder:
         ids, mask = ids.to(self.model.device), mask.to(self.model.device)
         with torch.inference_mode():
             states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state  # (B, N, d)
-            return (states * mask[..., None]).sum(dim=1).float().cpu().numpy()
+            return (states.float() * mask[..., None]).sum(dim=1).cpu().numpy()
 
 
 def _batches(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, list[int]]]]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from awesum.analysis.salience.choice import Calibration, choose, longest_share, word_costs
+from awesum.analysis.conclusions import conclusions
+from awesum.analysis.salience.choice import choose, longest_share, predecessors, word_costs
+from awesum.analysis.salience.ratings import Ratings
 from awesum.document import Segment, Sentence
 from awesum.length import Length, count_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+FEW_SENTENCES, FEW_WORDS = 4, 80
+"""Below this, a summary has room for little but the conclusion, ..."""
+CONCLUSION = 0.5
+"""... and each word of one is worth this much more."""
 SALIENT_SHARE = 0.1
 """The share of a document's tokens that counts as salient. Of these, each segment is shown the outermost."""
 
@@ -44,15 +50,15 @@ def select(
     texts: Sequence[str],
     vectors: NDArray[np.float32],
     segments: Sequence[Segment],
-    scores: NDArray[np.float32],
-    calibration: Calibration,
+    ratings: Ratings,
     length: Length,
     *,
     spread: bool,
+    asked: bool = False,
 ) -> Selection:
     """The most salient sentences, as many as the length allows; with `spread`, no segment takes too much of it."""
     words = [count_words(text) for text in texts]
-    amount = length.amount(sum(words), calibration.words)
+    amount = length.amount(sum(words), ratings.usual_words)
     costs = word_costs(texts)
     if length.in_sentences:
         costs = [float(cost > 0) for cost in costs]
@@ -60,11 +66,23 @@ def select(
     if is_whole:
         selected = [index for index, count in enumerate(words) if count]
     else:
+        if not asked and amount < (FEW_SENTENCES if length.in_sentences else FEW_WORDS):
+            ratings = replace(ratings, scores=ratings.scores + CONCLUSION * np.array(conclusions(texts), np.float32))
         most = float("inf")
         if spread:
             in_sentences = max(3.0, 1.5 * amount / len(segments))
             most = in_sentences if length.in_sentences else longest_share(amount, len(segments))
-        selected = choose(scores, vectors, costs, amount, segments=segments, most=most, redundant=calibration.redundant)
+        selected = choose(
+            ratings,
+            vectors,
+            costs,
+            amount,
+            lengths=words,
+            in_sentences=length.in_sentences,
+            before=predecessors(texts, costs),
+            segments=segments,
+            most=most,
+        )
     return Selection(length, amount, costs, selected, [within(selected, segment) for segment in segments], is_whole)
 
 
@@ -72,15 +90,14 @@ def salient(
     texts: Sequence[str],
     sentences: Sequence[Sentence],
     vectors: NDArray[np.float32],
-    scores: NDArray[np.float32],
-    calibration: Calibration,
+    ratings: Ratings,
 ) -> list[int]:
     """The salient tenth of a document: the sentences that the paper's model is shown of other segments."""
     costs = [float(sentence.tokens) * (cost > 0) for sentence, cost in zip(sentences, word_costs(texts), strict=True)]
     if not any(costs):
         return []
     amount = SALIENT_SHARE * sum(sentence.tokens for sentence in sentences)
-    return choose(scores, vectors, costs, amount, redundant=calibration.redundant)
+    return choose(ratings, vectors, costs, amount, lengths=[count_words(text) for text in texts])
 
 
 def within(selected: Sequence[int], segment: Segment) -> list[int]:

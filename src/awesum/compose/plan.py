@@ -102,9 +102,19 @@ class Verbatim(Plan):
         raise AssertionError("nothing is written")
 
     def compose(self, number: int, answer: Answer, parts: Sequence[Part]) -> list[SummarySentence]:
-        """The segment's selected sentences."""
-        quotes = [self.analysis.quote(index) for index in self.analysis.selection.shares[number]]
-        return [SummarySentence(quote.text, quote, 1.0) for quote in quotes]
+        """The segment's selected sentences; those of a transcript with their speakers, and without hesitations."""
+        turns, speaker = self.analysis.turns, None
+        sentences = []
+        for index in self.analysis.selection.shares[number]:
+            quote = self.analysis.quote(index)
+            text, speaker = turns.quote(quote.start, quote.text, speaker)
+            sentences.append(SummarySentence(text, quote, 1.0))
+        return sentences
+
+    def notes(self, parts: Sequence[Part], complete: bool) -> Iterator[str]:
+        """What was left out of speech."""
+        if self.analysis.turns:
+            yield "a transcript: speakers are named, hesitations and repeated words left out of what they say"
 
 
 class Paraphrase(Plan):

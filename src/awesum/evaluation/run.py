@@ -26,7 +26,7 @@ from awesum.evaluation.texts import files, stem
 from awesum.files import sha256
 from awesum.length import count_words
 from awesum.metrics import METRICS, Metric, Sample, Score, load, needs
-from awesum.scoring.rouge import tokens
+from awesum.stems import stems
 from awesum.version import __version__
 from awesum.workers import work
 
@@ -199,7 +199,7 @@ class _LightMetrics:
             _scores(self.metrics, sample)
             | {
                 "words": count_words(sample.prediction),
-                "tokens": len(tokens(sample.prediction)),
+                "tokens": len(stems(sample.prediction)),
                 "document_words": length,
             }
             for sample in samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import nan
 
 from awesum.metrics.metric import Need, Sample, Score
-from awesum.scoring.rouge import tokens
+from awesum.stems import stems
 
 LENGTH = 3
 """Consecutive words. Pairs recur in any text; four miss slightly changed repetitions."""
@@ -30,6 +30,6 @@ class Repetition:
 
     def measure(self, sample: Sample) -> dict[str, float]:
         """The share; NaN for a summary too short to repeat anything."""
-        words = tokens(sample.prediction)
+        words = stems(sample.prediction)
         runs = [tuple(words[start : start + LENGTH]) for start in range(len(words) - LENGTH + 1)]
         return {"repetition": 1 - len(set(runs)) / len(runs) if runs else nan}

@@ -13,6 +13,7 @@ from typing import Any
 from awesum.analysis.sentences import sentence_spans
 from awesum.metrics.metric import Need, Sample, Score
 from awesum.scoring import rouge
+from awesum.stems import stems
 
 _HOW = "F-measure of Google's rouge-score, Porter stemmer, sentences by nupunkt; the best of several references"
 
@@ -20,7 +21,7 @@ _HOW = "F-measure of Google's rouge-score, Porter stemmer, sentences by nupunkt;
 class _Tokenizer:
     """The tokens of `rouge-score`, with cached stems."""
 
-    tokenize = staticmethod(rouge.tokens)
+    tokenize = staticmethod(stems)
 
 
 class Rouge:
@@ -54,7 +55,7 @@ class Rouge:
 
 
 def _sentences(text: str) -> list[list[str]]:
-    return [rouge.tokens(line) for line in text.split("\n") if line]
+    return [stems(line) for line in text.split("\n") if line]
 
 
 def _rouge_l(reference: list[list[str]], prediction: list[list[str]]) -> float:

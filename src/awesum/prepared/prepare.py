@@ -42,8 +42,8 @@ from awesum.prepared import shards
 from awesum.prepared.shards import SIZE, PreparedDocument
 from awesum.prepared.splits import GIVEN, SETTINGS, finished_path, shard_path
 from awesum.scoring import oracle, targets
-from awesum.scoring.rouge import tokens
 from awesum.settings import SMOLLM2
+from awesum.stems import stems
 from awesum.version import __version__
 from awesum.weights import MINILM_WHEEL, minilm_folder, smollm2_folder
 from awesum.workers import cores, work
@@ -152,13 +152,13 @@ _Analysis = tuple[list[Sentence], "NDArray[np.float32]", list[Segment]]
 
 def coverage(summary: str, assigned: Sequence[str], segments: Sequence[str]) -> float | None:
     """The share of the summary's distinct words (ROUGE stems) that occur in a segment whose target contains them."""
-    words = set(tokens(summary))
+    words = set(stems(summary))
     if not words:
         return None
     covered: set[str] = set()
     for target, segment in zip(assigned, segments, strict=True):
         if target:
-            covered |= set(tokens(target)) & set(tokens(segment))
+            covered |= set(stems(target)) & set(stems(segment))
     return len(covered & words) / len(words)
 
 

@@ -1,7 +1,7 @@
 """ROUGE-1 and ROUGE-2 on integers, to compare one text with thousands; and ROUGE-L without a table of lengths.
 
 The scores equal those of Google's `rouge_score` with its stemmer to the last bit: same tokens, same order of
-arithmetic. The counting is faster: each word becomes a number once, and stems are cached.
+arithmetic. The counting is faster: each word becomes a number once.
 """
 
 from __future__ import annotations
@@ -9,38 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from awesum.stems import stems
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-STEMS = 2**17
-"""Words whose stems are cached. A novel has a tenth of that; the limit keeps a large dataset from filling RAM."""
-
-
-def tokens(text: str) -> list[str]:
-    """The stemmed words that ROUGE compares. Only a-z and digits count: text in other scripts has no tokens."""
-    from rouge_score.tokenize import tokenize
-
-    return tokenize(text, _stemmer())
-
-
-class _Stemmer:
-    """The stemmer of `rouge_score`, cached: stemming takes nearly all of the time."""
-
-    def __init__(self) -> None:
-        from nltk.stem.porter import PorterStemmer
-
-        self.stem: Any = lru_cache(STEMS)(PorterStemmer().stem)
-
-
-@cache
-def _stemmer() -> _Stemmer:
-    return _Stemmer()
 
 
 class Vocabulary:
@@ -55,7 +32,7 @@ class Vocabulary:
     def words(self, text: str) -> NDArray[np.int64]:
         """The tokens of `text` as numbers, in order."""
         numbers = self._numbers
-        return np.array([numbers.setdefault(token, len(numbers)) for token in tokens(text)], dtype=np.int64)
+        return np.array([numbers.setdefault(token, len(numbers)) for token in stems(text)], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ class Extract(System):
     description = "the default: the most salient sentences, verbatim, selected by the shipped extractor"
     default_model = AWESUM
     spreads = False
+    encodes = False
 
     def __init__(
         self,
@@ -56,9 +57,8 @@ class Extract(System):
         return writer.tokenizer, writer.limits
 
     def prepare(self) -> None:
-        """Load the encoder and the extractor."""
-        self.analyst.load()
-        _ = self._measures
+        """Load the extractor; the encoder follows if a query, or an extractor without vectors of its own, needs it."""
+        _ = self.analyst.extractor, self._measures
 
     def fingerprint(self) -> str:
         """Of the encoder, the extractor and the tokenizer."""
@@ -69,5 +69,6 @@ class Extract(System):
         from awesum.engine.engine import NoEngine
         from awesum.footprint import RUNTIME, check_limit
 
-        check_limit(settings.max_memory, RUNTIME + self.analyst.encoder.model.get_memory_footprint())
+        if settings.max_memory:
+            check_limit(settings.max_memory, RUNTIME + self.analyst.encoder.model.get_memory_footprint())
         return NoEngine()

@@ -31,24 +31,25 @@ class Lead(System):
         import numpy as np
 
         from awesum.analysis.analysis import Analysis
-        from awesum.analysis.salience.choice import Calibration
+        from awesum.analysis.salience.ratings import Ratings, usual_words
         from awesum.analysis.segmentation import segment
         from awesum.analysis.selection import Selection, within
         from awesum.analysis.sentences import sentence_spans
         from awesum.document import Sentence
         from awesum.length import count_words
 
-        text, length, calibration = document.text, self.length(settings), Calibration()
+        text, length = document.text, self.length(settings)
         sentences = [Sentence(start, end, count_words(text[start:end])) for start, end in sentence_spans(text)]
         vectors = np.zeros((len(sentences), 1), dtype=np.float32)
         segments = segment(sentences, vectors)
-        amount = length.amount(sum(sentence.tokens for sentence in sentences), calibration.words)
+        words = sum(sentence.tokens for sentence in sentences)
+        amount = length.amount(words, usual_words(words))
         selected = self._selected(document, sentences, length, amount, reference)
         costs = [float(sentence.tokens > 0) if length.in_sentences else sentence.tokens for sentence in sentences]
         selection = Selection(length, amount, costs, selected, [within(selected, each) for each in segments])
         progress("reading", 1, 1)
-        scores = np.zeros(len(sentences), dtype=np.float32)
-        return Analysis(document, sentences, vectors, segments, scores, calibration, selection, settings.query)
+        ratings = Ratings(np.zeros(len(sentences), dtype=np.float32), amount)
+        return Analysis(document, sentences, vectors, segments, ratings, selection, settings.query)
 
     def _selected(
         self,

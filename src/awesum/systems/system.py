@@ -56,6 +56,8 @@ class System(ABC):
     default_length: ClassVar[str] = "200w"
     spreads: ClassVar[bool] = True
     """Whether the selection is spread over the segments, so that no part is much longer than the others."""
+    encodes: ClassVar[bool] = True
+    """Whether it needs the encoder's vectors of sentences, even without a query."""
     needs_reference: ClassVar[bool] = False
     """Whether it looks at the reference summary, as an upper bound does."""
 
@@ -122,6 +124,7 @@ class System(ABC):
             length=self.length(settings),
             spread=self.spreads,
             query=settings.query,
+            encode=self.encodes,
             progress=progress,
         )
 

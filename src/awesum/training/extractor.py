@@ -1,10 +1,11 @@
-"""Train and evaluate the extractor on prepared documents.
+"""Train, calibrate and evaluate the extractor on documents with reference summaries.
 
-The training label of a sentence is half its oracle label and half the density of the summary's words in it: the
-oracle's choice among sentences that say the same is arbitrary, and the density credits the alternatives. Documents
-stream from their shards in a new order each epoch. The epoch with the best validation ROUGE, each extract as long as
-its reference, is kept. Length and redundancy are then fitted to the validation documents of the first dataset, because
-the usual length of a summary differs between datasets.
+Training reads words alone, so it takes a dataset as it is: nothing has to be prepared. What the extractor learns of a
+document: which sentences the greedy oracle selects and how dense the summary's stems and pairs are in each, which stems
+and pairs the summary has, and then how long it is. Documents are kept in RAM as numbers, some 100 KB each.
+
+A few documents of each folder are held out. With them, the weights of the ratings, the length and the redundancy limit
+are fitted to ROUGE; each folder counts equally.
 """
 
 from __future__ import annotations
@@ -12,42 +13,50 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
 from tqdm import tqdm
 
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience import Salience
 from awesum.analysis.salience.centrality import Centrality
-from awesum.analysis.salience.choice import REDUNDANT, Calibration, choose, word_costs
-from awesum.analysis.salience.extractor import Extractor, Shape
-from awesum.analysis.salience.trained import TrainedSalience, Trust, mixed, tensors
+from awesum.analysis.salience.choice import choose, predecessors, word_costs
+from awesum.analysis.salience.extractor import Extractor, Inputs, Outputs, Shape, concept_ids
+from awesum.analysis.salience.ratings import Query, Ratings
+from awesum.analysis.salience.trained import TOGETHER, Calibration, Mixture, TrainedSalience, to_ratings
+from awesum.analysis.salience.words import BUCKETS, Words, pairs_of, stem_ids, stem_rows
+from awesum.analysis.sentences import sentence_spans
+from awesum.datasets import Example, examples, splits
 from awesum.errors import AwesumError
+from awesum.files import check_writable
 from awesum.length import count_words
 from awesum.metrics.rouge import Rouge, lines
-from awesum.prepared.splits import GIVEN, PreparedDocument, PreparedSplit, prepared
-from awesum.scoring.rouge import Index, NGrams, Vocabulary, f_measure, overlap
+from awesum.prepared.splits import GIVEN, is_prepared, prepared
+from awesum.scoring import oracle
 from awesum.weights import MINILM_WHEEL, minilm_folder
 from awesum.workers import cores, work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MIXED = 8
-"""Shards whose documents are shuffled together."""
-REDUNDANCIES = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
-FACTORS = (0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
-"""Candidates for calibration: cosines, and multiples of the fitted length."""
-SHARES = tuple(tenth / 10 for tenth in range(11))
-"""Candidates for the weight of the extractor in the scores."""
-LONGEST = (2000, 3000, 4000, 6000, 10_000, 20_000)
-"""Candidates for the document length, in words, beyond which the summary gets no longer."""
+WORTH, STEMS, PAIRS, CENTRAL = (0.1, 0.3, 0.5), (0.3,), (0.5, 0.7, 0.9), (0.0, 0.01, 0.02)
+"""Candidates for the weights of a mixture."""
+FACTORS = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2)
+"""Candidates for the multiple of the estimated length."""
+REDUNDANCIES = (0.8, 0.85, 0.9, 0.95, 1.0)
+"""Candidates for the cosine above which a sentence repeats another."""
+MOST_HELD_OUT = 0.2
+"""The largest share of a folder's documents that is held out."""
+SCORE_WEIGHTS, STEM_WEIGHT, PAIR_WEIGHT = (0.5, 0.5, 1.0, 1.0), 1.0, 3.0
+"""Of the parts of the loss."""
 
 
 @dataclass(frozen=True)
@@ -55,31 +64,95 @@ class ExtractorSettings:
     """The settings of a training run."""
 
     data: tuple[str, ...]
-    """Folders written by `awesum data prepare`. Length and redundancy are fitted to the first."""
+    """Folders with a train split, or names of public datasets."""
     output: str
     """The safetensors file to write."""
-    epochs: int = 10
-    learning_rate: float = 1e-3
-    batch: int = 4
+    documents: int | None = None
+    """Of each folder; all if it is not given."""
+    held_out: int = 40
+    """Documents of each folder that the ratings are fitted to, evenly spread."""
+    epochs: int = 3
+    learning_rate: float = 2e-3
+    batch: int = 8
     """Documents per update."""
     weight_decay: float = 0.05
-    oracle_share: float = 0.5
-    """Weight of the oracle label in the training label; the rest is density."""
-    validation_documents: int | None = 100
-    """Documents from each folder, evenly spaced; None for all."""
+    """Of all weights but the embeddings."""
     seed: int = 0
     shape: Shape = field(default_factory=Shape)
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """A document as numbers, with everything that is to be learned from it."""
+
+    words: Words
+    selectable: NDArray[np.bool_]
+    query: NDArray[np.uint32] | None
+    summary: NDArray[np.uint32]
+    """Its stems."""
+    length: int
+    """The words of the summary."""
+    labels: NDArray[np.float16]
+    """(N, 4), see `extractor.SCORES`."""
+
+    @classmethod
+    def of(cls, example: Example) -> Lesson:
+        """Find the labels."""
+        texts = [example.document[start:end] for start, end in sentence_spans(example.document)]
+        costs = word_costs(texts)
+        words, summary = Words.of(texts), stem_ids(example.summary)
+        selected = np.zeros(len(texts))
+        selected[
+            oracle.greedy([text if cost else "" for text, cost in zip(texts, costs, strict=True)], example.summary)
+        ] = 1
+        stems = _shares(words.ids, words.owners, summary, len(words))
+        pairs = _shares(*words.pairs, pairs_of(summary), len(words))
+        worth = 0.5 * selected + 0.5 * np.minimum(1, 0.5 * stems + pairs)
+        return cls(
+            words,
+            np.array(costs) > 0,
+            stem_ids(example.query) if example.query else None,
+            summary,
+            count_words(example.summary),
+            np.stack([selected, stems, pairs, worth], axis=1).astype(np.float16),
+        )
+
+    def loss(self, outputs: Outputs) -> torch.Tensor:
+        """How far an extractor's estimates are off."""
+        found, _, _, _ = concept_ids(self.words.ids, self.words.owners, self.selectable)
+        found_pairs, _, _, _ = concept_ids(*self.words.pairs, self.selectable)
+        stems = torch.from_numpy(np.isin(found, self.summary)).float()
+        pairs = torch.from_numpy(np.isin(found_pairs, pairs_of(self.summary))).float()
+        fit, labels = torch.from_numpy(self.selectable), torch.from_numpy(self.labels).float()
+        scores = binary_cross_entropy_with_logits(outputs.scores[fit], labels[fit], reduction="none").mean(0)
+        return (
+            scores @ torch.tensor(SCORE_WEIGHTS)
+            + STEM_WEIGHT * binary_cross_entropy_with_logits(outputs.stems, stems)
+            + PAIR_WEIGHT * binary_cross_entropy_with_logits(outputs.pairs, pairs)
+        )
+
+
+def _shares(
+    ids: NDArray[np.unsignedinteger], owners: NDArray[np.int64], known: NDArray[np.unsignedinteger], count: int
+) -> NDArray[np.float64]:
+    """The share of each sentence's stems or pairs that are known."""
+    return np.bincount(owners, np.isin(ids, known), minlength=count) / np.maximum(
+        np.bincount(owners, minlength=count), 1
+    )
+
+
+def _lessons() -> Callable[[Example], Lesson]:
+    return Lesson.of
+
+
+@dataclass(frozen=True)
 class Item:
-    """A document as a training example of the extractor."""
+    """A document to select from, with what the selection is compared with."""
 
     texts: list[str]
     summary: str
-    embeddings: NDArray[np.float32]
-    query: NDArray[np.float32] | None
-    oracle: list[int]
+    vectors: NDArray[np.float32]
+    query: Query | None = None
 
     @cached_property
     def costs(self) -> list[float]:
@@ -87,93 +160,52 @@ class Item:
         return word_costs(self.texts)
 
     @cached_property
-    def words(self) -> int:
-        """The words of the document."""
-        return sum(map(count_words, self.texts))
+    def words(self) -> Words:
+        """The sentences as numbers."""
+        return Words.of(self.texts)
 
     @cached_property
-    def reference(self) -> tuple[Vocabulary, NGrams, NGrams]:
-        """The n-grams of the summary, and their vocabulary."""
-        vocabulary = Vocabulary()
-        words = vocabulary.words(self.summary)
-        return vocabulary, NGrams.of(words, 1), NGrams.of(words, 2)
+    def before(self) -> NDArray[np.int64]:
+        """The sentence that each brings along."""
+        return predecessors(self.texts, self.costs)
 
-    def worth(self, oracle_share: float) -> NDArray[np.float32]:
-        """The training label of each sentence, from 0 to 1."""
-        vocabulary, one, two = self.reference
-        words = [vocabulary.words(text) for text in self.texts]
-        density = np.zeros(len(self.texts))
-        for n, summary, weight in ((1, one, 0.5), (2, two, 1.0)):
-            own = [NGrams.of(sentence, n) for sentence in words]  # type: ignore[arg-type]
-            totals = np.array([max(sentence.total, 1) for sentence in own])
-            density += weight * Index(own).overlaps(summary) / totals
-        chosen = np.zeros(len(self.texts))
-        chosen[self.oracle] = 1
-        return (oracle_share * chosen + (1 - oracle_share) * density.clip(0, 1)).astype(np.float32)
+    @cached_property
+    def reference(self) -> NDArray[np.uint32]:
+        """The stems of the summary."""
+        return stem_ids(self.summary)
 
-    def rouge(self, chosen: Sequence[int]) -> tuple[float, float]:
-        """ROUGE-1 and ROUGE-2 of the chosen sentences."""
-        vocabulary, one, two = self.reference
-        words = vocabulary.words(" ".join(self.texts[index] for index in chosen))
-        own, pairs = NGrams.of(words, 1), NGrams.of(words, 2)
-        return (
-            float(f_measure(overlap(own, one), own.total, one.total)),
-            float(f_measure(overlap(pairs, two), pairs.total, two.total)),
+    @cached_property
+    def length(self) -> int:
+        """The words of the summary."""
+        return count_words(self.summary)
+
+    @cached_property
+    def oracle(self) -> list[int]:
+        """The sentences that the greedy oracle selects."""
+        return sorted(oracle.greedy(self.texts, self.summary))
+
+    def choose(self, ratings: Ratings, amount: float) -> list[int]:
+        """The selection by some ratings."""
+        return choose(ratings, self.vectors, self.costs, amount, lengths=self.words.lengths, before=self.before)
+
+    def rouge(self, chosen: Sequence[int]) -> float:
+        """ROUGE-1 + ROUGE-2 of the chosen sentences."""
+        ends = np.cumsum(self.words.counts)
+        own = np.concatenate(
+            [
+                self.words.ids[:0],
+                *(self.words.ids[ends[index] - self.words.counts[index] : ends[index]] for index in chosen),
+            ]
         )
+        return _f_measure(own, self.reference) + _f_measure(pairs_of(own), pairs_of(self.reference))
 
 
-class Items:
-    """Prepared documents as items. Queries are encoded by the encoder that computed the sentence vectors."""
-
-    def __init__(self, folders: Sequence[str], split: str) -> None:
-        self.splits: list[PreparedSplit] = [prepared(folder, split) for folder in folders]
-        _check_encoders(self.splits)
-
-    @cached_property
-    def encoder(self) -> SentenceEncoder:
-        """The encoder of the sentence vectors, loaded for the first query."""
-        name = self.splits[0].encoder["name"]
-        if name == GIVEN:
-            raise AwesumError(
-                f"the vectors in {self.splits[0].folder} are from an unnamed encoder, which cannot be loaded to encode "
-                "the queries: prepare the documents with --encoder NAME_OR_PATH, or with the default one"
-            )
-        return SentenceEncoder.load(minilm_folder() if name == MINILM_WHEEL.requirement else name)
-
-    def item(self, document: PreparedDocument) -> Item:
-        """Convert a prepared document."""
-        query = self.encoder.encode([document.query])[0] if document.query else None
-        texts = [document.document[start:end] for start, end in document.sentences]
-        embeddings = document.embeddings.astype(np.float32)
-        return Item(texts, document.summary, embeddings, query, document.oracle)
-
-    def __len__(self) -> int:
-        return sum(map(len, self.splits))
-
-    def mixed(self, chance: random.Random) -> Iterator[Item]:
-        """All items in random order, with a few shards in RAM at a time."""
-        order = [(split, number) for split in self.splits for number in range(split.shards)]
-        chance.shuffle(order)
-        for first in range(0, len(order), MIXED):
-            documents = [document for split, number in order[first : first + MIXED] for document in split.shard(number)]
-            chance.shuffle(documents)
-            yield from map(self.item, documents)
-
-    def spread(self, count: int | None) -> Iterator[Item]:
-        """`count` items of each folder, evenly spaced, or all."""
-        for split in self.splits:
-            wanted = {number * len(split) // count for number in range(count)} if count else range(len(split))
-            yield from (self.item(document) for number, document in enumerate(split) if number in wanted)
-
-
-def _check_encoders(splits: Sequence[PreparedSplit]) -> None:
-    first, *others = splits
-    for other in others:
-        if other.encoder != first.encoder:
-            raise AwesumError(
-                f"{first.folder} has vectors of {first.encoder['name']}, {other.folder} of {other.encoder['name']}: "
-                "prepare both with the same --encoder"
-            )
+def _f_measure(own: NDArray[np.unsignedinteger], other: NDArray[np.unsignedinteger]) -> float:
+    if not len(own) or not len(other):
+        return 0.0
+    (ours, our_counts), (theirs, their_counts) = (np.unique(ids, return_counts=True) for ids in (own, other))
+    _, first, second = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    return float(2 * np.minimum(our_counts[first], their_counts[second]).sum() / (len(own) + len(other)))
 
 
 def _to_stderr(note: str) -> None:
@@ -181,77 +213,160 @@ def _to_stderr(note: str) -> None:
 
 
 def train(
-    settings: ExtractorSettings, *, quiet: bool = False, say: Callable[[str], object] = _to_stderr
+    settings: ExtractorSettings,
+    *,
+    encoder: SentenceEncoder | None = None,
+    processes: int | None = None,
+    quiet: bool = False,
+    say: Callable[[str], object] = _to_stderr,
 ) -> TrainedSalience:
-    """Train an extractor, calibrate it, and write it to its file, which is replaced whenever an epoch is better."""
+    """Train an extractor, fit its ratings, and write it to its file, which is replaced after every epoch.
+
+    `encoder` embeds the documents that the ratings are fitted to; by default the embedded one.
+    """
     output = Path(settings.output)
-    if not output.parent.is_dir():
-        raise AwesumError(f"there is no folder {output.parent}: create it, or give another output")
-    if output.is_dir():
-        raise AwesumError(f"{output} is a folder: give a file name as output")
-    items = Items(settings.data, "train")
-    validation = [list(Items([folder], "validation").spread(settings.validation_documents)) for folder in settings.data]
-    for split, counts in (("train", [len(items)]), ("validation", map(len, validation))):
-        if not all(counts):
-            raise AwesumError(f"the split {split!r} of {' or '.join(settings.data)} has no documents: prepare others")
-    size = validation[0][0].embeddings.shape[1]
+    _check_output(output)
+    training, held_out = _split(settings, processes or cores(), quiet)
     torch.manual_seed(settings.seed)
     torch.set_flush_denormal(True)
-    extractor = Extractor(replace(settings.shape, vector=size))
-    steps = settings.epochs * -(-len(items) // settings.batch)
-    optimizer = torch.optim.AdamW(extractor.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.learning_rate, total_steps=steps + 1)
+    extractor = Extractor(settings.shape)
+    extractor.rarity.copy_(torch.from_numpy(_rarity(training)))
     say(
-        f"{len(items):,} training documents, {sum(map(len, validation)):,} validation documents, "
+        f"{len(training):,} training documents, {sum(map(len, held_out)):,} held out, "
         f"{sum(parameter.numel() for parameter in extractor.parameters()):,} weights"
     )
-    best = -1.0
-    for epoch in range(1, settings.epochs + 1):
-        started = time.perf_counter()
-        loss = _epoch(extractor, items, settings, epoch, optimizer, schedule, quiet)
-        salience = TrainedSalience(extractor)
-        found = [measure(salience, its) for its in validation]
-        shown = ", ".join(f"{100 * one:.2f}/{100 * two:.2f}" for one, two in found)
-        say(f"epoch {epoch}: loss {loss:.4f}, validation R-1/R-2 {shown}, {time.perf_counter() - started:.0f} s")
-        if (quality := float(np.mean(found))) > best:
-            best = quality
-            _save(salience, output)
-    salience = TrainedSalience.load(output)
-    salience.trust = fit_trust(salience, validation)
-    salience.calibration = calibrate(salience, validation[0])
+    _learn(extractor, training, settings, output, quiet, say)
+    _learn_length(extractor, training)
+    encoder = encoder or SentenceEncoder.load(minilm_folder())
+    items = [[to_item(example, encoder) for example in folder] for folder in held_out]
+    salience = TrainedSalience(extractor, calibrate(extractor, items))
     _save(salience, output)
     return TrainedSalience.load(output)
 
 
-def _epoch(
+def _check_output(output: Path) -> None:
+    if not output.parent.is_dir():
+        raise AwesumError(f"there is no folder {output.parent}: create it, or give another output")
+    if output.is_dir():
+        raise AwesumError(f"{output} is a folder: give a file name as output")
+    try:
+        check_writable(output)
+    except OSError as error:
+        raise AwesumError(f"cannot write {output} ({error.strerror or error}): give another output") from error
+
+
+def _split(settings: ExtractorSettings, processes: int, quiet: bool) -> tuple[list[Lesson], list[list[Example]]]:
+    """The training documents of all folders as lessons, and the held-out ones of each."""
+    training: list[Lesson] = []
+    held_out: list[list[Example]] = []
+    for folder in settings.data:
+        if (there := splits(folder)) and "train" not in there:
+            raise AwesumError(f"{folder} has no split 'train': it has {', '.join(there)}")
+        rows = list(islice(examples(folder, "train"), settings.documents))
+        if len(rows) < 2:
+            raise AwesumError(f"the split 'train' of {folder} has {len(rows)} documents: give at least 2")
+        different = list({row.document: number for number, row in enumerate(rows)}.values())
+        count = min(settings.held_out, max(1, round(MOST_HELD_OUT * len(different))))
+        apart = {different[number * len(different) // count] for number in range(count)}
+        documents = {rows[number].document for number in apart}  # a meeting has several questions
+        held_out.append([rows[number] for number in sorted(apart)])
+        kept = [row for row in rows if row.document not in documents]
+        if not kept:
+            raise AwesumError(
+                f"all documents of {folder} would be held out: give more of them, or a smaller --hold-out"
+            )
+        bar = tqdm(total=len(kept), desc=folder, unit=" documents", leave=False, disable=quiet or None)
+        for lesson in work(_lessons, kept, processes):
+            if lesson.selectable[lesson.words.pairs[1]].any() and len(lesson.summary) > 1:
+                training.append(lesson)
+            bar.update()
+        bar.close()
+    if not training:
+        raise AwesumError(f"nothing can be learned from {' or '.join(settings.data)}: no document has words of a-z")
+    return training, held_out
+
+
+def _rarity(lessons: Sequence[Lesson]) -> NDArray[np.float32]:
+    """The inverse document frequency of each row of the table of stems."""
+    frequency = np.zeros(BUCKETS)
+    for lesson in lessons:
+        frequency[np.unique(stem_rows(lesson.words.ids))] += 1
+    return (np.log((len(lessons) + 1) / (frequency + 1)) + 0.5).astype(np.float32)
+
+
+def _learn(
     extractor: Extractor,
-    items: Items,
+    lessons: Sequence[Lesson],
     settings: ExtractorSettings,
-    epoch: int,
-    optimizer: torch.optim.Optimizer,
-    schedule: torch.optim.lr_scheduler.LRScheduler,
+    output: Path,
     quiet: bool,
-) -> float:
-    """One pass over all documents; returns the mean loss."""
-    extractor.train()
-    total = 0.0
-    order = items.mixed(random.Random(f"{settings.seed} {epoch}"))
-    bar = tqdm(order, f"epoch {epoch}", len(items), leave=False, unit=" documents", disable=quiet or None)
-    for number, item in enumerate(bar, 1):
-        vectors, counted, query = tensors(item.texts, item.embeddings, item.query)
-        scores = extractor(vectors[None], counted[None], query[None], torch.ones(1, len(vectors)).bool())[0]
-        worth = torch.from_numpy(item.worth(settings.oracle_share))
-        fit = torch.tensor(item.costs) > 0
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(scores[fit], worth[fit])
-        (loss / settings.batch).backward()  # type: ignore[no-untyped-call]
-        total += float(loss.detach())
-        if number % settings.batch == 0 or number == len(items):
-            torch.nn.utils.clip_grad_norm_(extractor.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            schedule.step()
-    extractor.eval()
-    return total / len(items)
+    say: Callable[[str], object],
+) -> None:
+    """All epochs, in a new order each."""
+    rarity = extractor.rarity.numpy()
+    tables = {id(extractor.stem.weight), id(extractor.pair.weight)}
+    others = [weight for weight in extractor.parameters() if id(weight) not in tables]
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [extractor.stem.weight, extractor.pair.weight], "weight_decay": 0.0},
+            {"params": others, "weight_decay": settings.weight_decay},
+        ],
+        lr=settings.learning_rate,
+    )
+    updates = settings.epochs * -(-len(lessons) // settings.batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, settings.learning_rate, total_steps=updates + 1, pct_start=0.15
+    )
+    for epoch in range(1, settings.epochs + 1):
+        started, total = time.perf_counter(), 0.0
+        order = list(lessons)
+        random.Random(f"{settings.seed} {epoch}").shuffle(order)
+        extractor.train()
+        bar = tqdm(order, f"epoch {epoch}", leave=False, unit=" documents", disable=quiet or None)
+        for number, lesson in enumerate(bar, 1):
+            loss = lesson.loss(extractor(Inputs.of(lesson.words, lesson.selectable, rarity, lesson.query), TOGETHER))
+            (loss / settings.batch).backward()
+            total += loss.item()
+            if number % settings.batch == 0 or number == len(order):
+                torch.nn.utils.clip_grad_norm_(extractor.parameters(), 1.0)
+                optimizer.step()
+                optimizer.zero_grad()
+                schedule.step()
+        extractor.eval()
+        _save(TrainedSalience(extractor), output)
+        say(f"epoch {epoch}: loss {total / len(order):.4f}, {time.perf_counter() - started:.0f} s")
+
+
+@torch.inference_mode()
+def _learn_length(extractor: Extractor, lessons: Sequence[Lesson]) -> None:
+    """Fit the length to what the trained extractor makes of each document."""
+    rarity = extractor.rarity.numpy()
+    about = [
+        extractor(Inputs.of(lesson.words, lesson.selectable, rarity, lesson.query), TOGETHER).about.numpy()
+        for lesson in lessons
+    ]
+    weights, bias = fit_line(np.stack(about), np.log([max(lesson.length, 1) for lesson in lessons]))
+    extractor.length.weight.copy_(torch.from_numpy(weights)[None])
+    extractor.length.bias.fill_(bias)
+
+
+def fit_line(
+    inputs: NDArray[np.floating], targets: NDArray[np.floating], ridge: float = 30.0, rounds: int = 8
+) -> tuple[NDArray[np.float32], float]:
+    """Weights and bias with the least absolute error, nearly: the lengths of summaries have outliers.
+
+    Ridge regression on standardized inputs, weighted anew in each round by the inverse of the error.
+    """
+    mean, spread = inputs.mean(axis=0), inputs.std(axis=0) + 1e-6
+    rows = np.column_stack([np.ones(len(inputs)), (inputs - mean) / spread]).astype(np.float64)
+    penalty = ridge * np.diag([0.0, *[1.0] * inputs.shape[1]])
+    trust = np.ones(len(rows))
+    for _ in range(rounds):
+        weighted = rows * trust[:, None]
+        found = np.linalg.solve(weighted.T @ rows + penalty, weighted.T @ targets)
+        trust = 0.2 / np.maximum(np.abs(targets - rows @ found), 0.1)
+    weights = found[1:] / spread
+    return weights.astype(np.float32), float(found[0] - mean @ weights)
 
 
 def _save(salience: TrainedSalience, path: Path) -> None:
@@ -261,78 +376,62 @@ def _save(salience: TrainedSalience, path: Path) -> None:
         raise AwesumError(f"cannot write {path} ({error.strerror or error}): give another output") from error
 
 
-def fit_length(items: Sequence[Item]) -> Calibration:
-    """Fit summary length as a power of document length, by least squares on logarithms.
+def to_item(example: Example, encoder: SentenceEncoder) -> Item:
+    """Embed a document and its query."""
+    texts = [example.document[start:end] for start, end in sentence_spans(example.document)]
+    query = Query(example.query, encoder.encode([example.query])[0]) if example.query else None
+    return Item(texts, example.summary, encoder.encode(texts), query)
 
-    The power is limited to 0 to 1: a longer document has no shorter summary, and no larger share of it.
+
+@dataclass(frozen=True)
+class _Estimated:
+    """An item with an extractor's estimates."""
+
+    item: Item
+    inputs: Inputs
+    outputs: Outputs
+
+    def quality(self, calibration: Calibration, amount: float | None = None) -> float:
+        """ROUGE-1 + ROUGE-2 of the selection, at a length or at the estimated one."""
+        ratings = to_ratings(self.inputs, self.outputs, calibration, self.item.vectors, self.item.query)
+        return self.item.rouge(self.item.choose(ratings, ratings.usual_words if amount is None else amount))
+
+
+def calibrate(extractor: Extractor, folders: Sequence[Sequence[Item]]) -> Calibration:
+    """The calibration with the highest ROUGE-1 + ROUGE-2; each folder counts equally.
+
+    Weights of the ratings and redundancy are fitted at the length of the reference, then the factor of the length.
     """
-    documents = np.array([max(item.words, 1) for item in items], dtype=float)
-    summaries = np.log([max(count_words(item.summary), 1) for item in items])
-    fits = []
-    for most in LONGEST:
-        logs = np.log(np.minimum(documents, most))
-        spread = float(((logs - logs.mean()) ** 2).sum())
-        slope = float(((logs - logs.mean()) * (summaries - summaries.mean())).sum()) / max(spread, 1e-12)
-        power = min(max(slope, 0.0), 1.0)
-        factor = float((summaries - power * logs).mean())
-        error = float(((factor + power * logs - summaries) ** 2).sum())
-        fits.append((error, float(most), factor, power))
-    _, longest, factor, power = min(fits)
-    return Calibration(float(np.exp(factor)), power, longest)
+    estimated = [[_estimate(extractor, item) for item in items] for items in folders]
+    best = Calibration()
+    mixtures = [Mixture(*weights) for weights in product(WORTH, STEMS, PAIRS, CENTRAL)]
+    for asked in (False, True):
+        some = [[one for one in items if (one.item.query is not None) == asked] for items in estimated]
+        if any(some):
+            tried = [replace(best, asked=one) if asked else replace(best, plain=one) for one in mixtures]
+            best = max(tried, key=partial(_quality, some, at_reference=True))
+    best = max(
+        (replace(best, redundant=cosine) for cosine in REDUNDANCIES),
+        key=partial(_quality, estimated, at_reference=True),
+    )
+    return max(
+        (replace(best, length=factor) for factor in FACTORS), key=partial(_quality, estimated, at_reference=False)
+    )
 
 
-def extract(salience: Salience, item: Item, amount: float, redundant: float = REDUNDANT) -> list[int]:
-    """The sentences selected by the scores of `salience`."""
-    scores = salience.score(item.texts, item.embeddings, item.query)
-    return choose(scores, item.embeddings, item.costs, amount, redundant=redundant)
+@torch.inference_mode()
+def _estimate(extractor: Extractor, item: Item) -> _Estimated:
+    asked = stem_ids(item.query.text) if item.query else None
+    inputs = Inputs.of(item.words, np.array(item.costs) > 0, extractor.rarity.numpy(), asked)
+    return _Estimated(item, inputs, extractor.eval()(inputs, TOGETHER))
 
 
-def measure(salience: Salience, items: Sequence[Item]) -> tuple[float, float]:
-    """Mean ROUGE-1 and ROUGE-2 of extracts as long as their references."""
-    found = [item.rouge(extract(salience, item, float(count_words(item.summary)))) for item in items]
-    one, two = np.mean(found, axis=0)
-    return float(one), float(two)
-
-
-def fit_trust(salience: TrainedSalience, validation: Sequence[Sequence[Item]]) -> Trust:
-    """The weight of the extractor in the scores that gives the highest ROUGE; each dataset counts equally."""
-
-    def best(asked: bool, otherwise: float) -> float:
-        means = []
-        for items in validation:
-            found = [_by_share(salience, item) for item in items if (item.query is not None) == asked]
-            if found:
-                means.append(np.mean(found, axis=0))
-        return SHARES[int(np.argmax(np.mean(means, axis=0)))] if means else otherwise
-
-    return Trust(best(False, Trust.plain), best(True, Trust.asked))
-
-
-def _by_share(salience: TrainedSalience, item: Item) -> list[float]:
-    """ROUGE-1 + ROUGE-2 at the length of the reference, for each of `SHARES`."""
-    learned = salience.learned(item.texts, item.embeddings, item.query)
-    central = Centrality().score(item.texts, item.embeddings, item.query)
-    amount = float(count_words(item.summary))
-    return [
-        sum(item.rouge(choose(mixed(learned, central, share), item.embeddings, item.costs, amount))) for share in SHARES
-    ]
-
-
-def calibrate(salience: TrainedSalience, items: Sequence[Item]) -> Calibration:
-    """The length and the redundancy limit with the highest ROUGE-1 + ROUGE-2."""
-    fitted = fit_length(items)
-    scores = [salience.score(item.texts, item.embeddings, item.query) for item in items]
-
-    def quality(tried: Calibration) -> float:
-        return sum(
-            sum(
-                item.rouge(choose(its, item.embeddings, item.costs, tried.words(item.words), redundant=tried.redundant))
-            )
-            for item, its in zip(items, scores, strict=True)
-        )
-
-    best = max((replace(fitted, factor=fitted.factor * times) for times in FACTORS), key=quality)
-    return max((replace(best, redundant=cosine) for cosine in REDUNDANCIES), key=quality)
+def _quality(folders: Iterable[Sequence[_Estimated]], calibration: Calibration, *, at_reference: bool) -> float:
+    return sum(
+        float(np.mean([one.quality(calibration, one.item.length if at_reference else None) for one in items]))
+        for items in folders
+        if items
+    )
 
 
 @dataclass(frozen=True)
@@ -345,6 +444,8 @@ class Row:
     words: float
     f1: float
     """F1 of its sentences against those of the oracle, over all documents, as a percentage."""
+    length_error: float
+    """How far its length is from that of the reference, as a percentage of the latter."""
 
 
 def evaluate(
@@ -357,31 +458,30 @@ def evaluate(
     processes: int | None = None,
     quiet: bool = False,
 ) -> list[Row]:
-    """Evaluate lead, unsupervised, trained and oracle extracts of a split, at the model's default length.
+    """Evaluate lead, unsupervised, trained and oracle extracts of a split, at the length that the extractor estimates.
 
-    With `at_reference`, all of them get the length of the reference instead.
+    With `at_reference`, all of them get the length of the reference instead. A folder written by `awesum data prepare`
+    has the sentences' vectors; those of any other dataset are computed here.
     """
-    items = Items([folder], split)
-    if not len(items):
-        raise AwesumError(f"the split {split!r} of {folder} has no documents: prepare another")
-    count = min(documents or len(items), len(items))
     names = ("lead", "unsupervised", "trained", "oracle")
     pairs = dict.fromkeys(names, (0, 0, 0))
-    lengths = dict.fromkeys(names, 0.0)
+    lengths: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+    count, items = _items(folder, split, documents)
 
     def texts() -> Iterator[tuple[str, str]]:
-        for item in items.spread(count):
-            amount = float(count_words(item.summary)) if at_reference else salience.calibration.words(item.words)
+        for item in items:
+            ratings = salience.rate(item.texts, item.vectors, item.query)
+            amount = float(item.length) if at_reference else ratings.usual_words
             choices = {
                 "lead": _lead(item, amount),
                 "unsupervised": extract(Centrality(), item, amount),
-                "trained": extract(salience, item, amount, salience.calibration.redundant),
-                "oracle": sorted(item.oracle),
+                "trained": item.choose(ratings, amount),
+                "oracle": item.oracle,
             }
             for name, chosen in choices.items():
                 hits, ours, theirs = pairs[name]
                 pairs[name] = (hits + len({*chosen} & {*item.oracle}), ours + len(chosen), theirs + len(item.oracle))
-                lengths[name] += sum(count_words(item.texts[index]) for index in chosen)
+                lengths[name].append((sum(count_words(item.texts[index]) for index in chosen), item.length))
                 yield item.summary, "\n".join(" ".join(item.texts[index].split()) for index in chosen)
 
     scores: dict[str, list[tuple[float, float, float]]] = {name: [] for name in names}
@@ -395,16 +495,67 @@ def evaluate(
         hits, ours, theirs = pairs[name]
         one, two, longest = 100 * np.mean(scores[name], axis=0)
         f1 = 200 * hits / max(ours + theirs, 1)
-        rows.append(Row(name, (float(one), float(two), float(longest)), lengths[name] / len(scores[name]), f1))
+        error = 100 * float(np.mean([abs(own / max(wanted, 1) - 1) for own, wanted in lengths[name]]))
+        words = float(np.mean([own for own, _ in lengths[name]]))
+        rows.append(Row(name, (float(one), float(two), float(longest)), words, f1, error))
     return rows
+
+
+def _items(folder: str, split: str, documents: int | None) -> tuple[int, Iterator[Item]]:
+    """The number of items of a split, evenly spread if not all are wanted, and the items."""
+    if is_prepared(folder):
+        return _prepared_items(folder, split, documents)
+    rows = list(examples(folder, split))
+    wanted = _spread(len(rows), documents, folder, split)
+    encoder = SentenceEncoder.load(minilm_folder())
+    return len(wanted), (to_item(row, encoder) for number, row in enumerate(rows) if number in wanted)
+
+
+def _prepared_items(folder: str, split: str, documents: int | None) -> tuple[int, Iterator[Item]]:
+    found = prepared(folder, split)
+    wanted = _spread(len(found), documents, folder, split)
+    name = found.encoder["name"]
+
+    def items() -> Iterator[Item]:
+        encoder: SentenceEncoder | None = None
+        for number, document in enumerate(found):
+            if number not in wanted:
+                continue
+            query = None
+            if document.query:
+                if name == GIVEN:
+                    raise AwesumError(
+                        f"the vectors in {found.folder} are from an unnamed encoder, which cannot be loaded to encode "
+                        "the queries: prepare the documents with --encoder NAME_OR_PATH, or with the default one"
+                    )
+                encoder = encoder or SentenceEncoder.load(minilm_folder() if name == MINILM_WHEEL.requirement else name)
+                query = Query(document.query, encoder.encode([document.query])[0])
+            texts = [document.document[start:end] for start, end in document.sentences]
+            yield Item(texts, document.summary, document.embeddings.astype(np.float32), query)
+
+    return len(wanted), items()
+
+
+def _spread(there: int, documents: int | None, folder: str, split: str) -> set[int]:
+    if not there:
+        raise AwesumError(f"the split {split!r} of {folder} has no documents: give another")
+    count = min(documents or there, there)
+    return {number * there // count for number in range(count)}
+
+
+def extract(salience: Salience, item: Item, amount: float) -> list[int]:
+    """The sentences selected by the ratings of `salience`."""
+    return item.choose(salience.rate(item.texts, item.vectors, item.query), amount)
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as a plain-text table."""
-    lines = [f"{'':<14}{'R-1':>7}{'R-2':>7}{'R-Lsum':>8}{'words':>7}{'F1':>7}"]
+    lines = [f"{'':<14}{'R-1':>7}{'R-2':>7}{'R-Lsum':>8}{'words':>7}{'F1':>7}{'length off by':>15}"]
     for row in rows:
         one, two, longest = row.rouge
-        lines.append(f"{row.name:<14}{one:>7.2f}{two:>7.2f}{longest:>8.2f}{row.words:>7.0f}{row.f1:>7.2f}")
+        lines.append(
+            f"{row.name:<14}{one:>7.2f}{two:>7.2f}{longest:>8.2f}{row.words:>7.0f}{row.f1:>7.2f}{row.length_error:>14.1f}%"
+        )
     return "\n".join(lines)
 
 

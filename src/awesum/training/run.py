@@ -66,7 +66,7 @@ def train(
     else:
         earlier = None
     is_shipped = analyst is None and not settings.encoder
-    analyst = analyst or Analyst(_encoder(settings, extractor), extractor)
+    analyst = analyst or Analyst(_encoder(settings), extractor)
     training, validation = _training(settings, None if is_shipped else analyst), _validation(settings)
     if checkpoint:
         say(f"resuming from {checkpoint}")
@@ -142,17 +142,11 @@ def _extractor(settings: TrainingSettings) -> Salience | None:
     return Centrality() if settings.extractor == CENTRALITY else TrainedSalience.load(settings.extractor)
 
 
-def _encoder(settings: TrainingSettings, extractor: Salience | None) -> SentenceEncoder | None:
+def _encoder(settings: TrainingSettings) -> SentenceEncoder | None:
     """The sentence encoder that was asked for; None for the embedded one."""
     if not settings.encoder:
         return None
-    encoder = SentenceEncoder.load(settings.encoder)
-    if isinstance(extractor, TrainedSalience) and extractor.extractor.shape.vector != encoder.size:
-        raise AwesumError(
-            f"{settings.extractor} was trained with vectors of size {extractor.extractor.shape.vector}, and those of "
-            f"{settings.encoder} have size {encoder.size}: give the extractor that was trained with this encoder"
-        )
-    return encoder
+    return SentenceEncoder.load(settings.encoder)
 
 
 def _training(settings: TrainingSettings, analyst: Analyst | None) -> Data:

@@ -18,7 +18,7 @@ from awesum.training.recipes import read
 
 DEFAULT_SYSTEM = "awesome"
 CENTRALITY = "centrality"
-"""The extractor that needs no training, and so fits every encoder."""
+"""The extractor that needs no training."""
 RENAMED = {"model": "base"}
 """Settings of older recipes and commands, and what they are called now."""
 
@@ -74,11 +74,6 @@ class TrainingSettings:
                 raise AwesumError(f"{name} must be more than 0, not {getattr(self, name)}")
         if self.precision not in ("auto", "float32", "bfloat16", "float16"):
             raise AwesumError(f"precision={self.precision!r} is not one of auto, float32, bfloat16, float16")
-        if self.encoder and not self.extractor:
-            raise AwesumError(
-                "the shipped extractor was not trained with another encoder: give --extractor FILE, trained with that "
-                f"encoder, or --extractor {CENTRALITY}"
-            )
         for name in ("data", "output"):
             if not getattr(self, name):
                 raise AwesumError(f"training needs {name}: give --{name}, or write it into the recipe")

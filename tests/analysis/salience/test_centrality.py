@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.ratings import Query, usual_words
 from tests.reference import salience as reference
 
 
@@ -15,7 +16,8 @@ def unit_vectors(count: int, seed: int, size: int = 5) -> np.ndarray:
 
 def score(vectors: np.ndarray, centrality: Centrality | None = None, query: np.ndarray | None = None) -> np.ndarray:
     """Scores with placeholder texts: centrality ignores the words."""
-    return (centrality or Centrality()).score(["Some words."] * len(vectors), vectors, query)
+    asked = None if query is None else Query("Why?", query)
+    return (centrality or Centrality()).rate(["Some words."] * len(vectors), vectors, asked).scores
 
 
 @given(count=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
@@ -52,3 +54,23 @@ def test_vectors_that_cancel_out_still_get_finite_scores() -> None:
 def test_name_changes_with_the_settings() -> None:
     assert Centrality().name == Centrality().name
     assert len({Centrality().name, Centrality(opening=0.3).name, Centrality(query_weight=0.3).name}) == 3
+
+
+def test_ratings_are_the_scores_and_the_usual_length_of_the_words() -> None:
+    vectors = unit_vectors(20, 0)
+    ratings = Centrality().rate(["Some words. "] * 20, vectors)
+    np.testing.assert_array_equal(ratings.scores, Centrality().scores(vectors))
+    assert ratings.usual_words == usual_words(40)
+    assert ratings.coverage is None
+
+
+@given(words=st.integers(0, 10**6))
+def test_usual_length_grows_to_a_limit_and_is_never_more_than_the_document(words: int) -> None:
+    assert (usual_words(words) > 0) == (words > 0)
+    assert usual_words(words) <= words
+    assert usual_words(words) <= usual_words(words + 1)
+    assert usual_words(words) <= usual_words(4000) == usual_words(8000)
+
+
+def test_usual_length_of_a_few_documents() -> None:
+    assert [round(usual_words(words)) for words in (0, 1, 30, 1000, 9000)] == [0, 1, 30, 247, 547]

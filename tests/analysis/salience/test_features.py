@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from awesum.analysis.salience.features import LONGEST_HEADING, NAMES, features
-from tests.analysis.salience.test_centrality import unit_vectors
+from awesum.analysis.salience.features import DOCUMENT_NAMES, NAMES, document_features, features, mentioned
+from awesum.analysis.salience.words import BUCKETS, Words, stem_ids, stem_rows
 from tests.conftest import OTHER_SCRIPTS
 
 TEXTS = [
@@ -20,126 +20,160 @@ TEXTS = [
     "Nobody knew. ",
     "So it was.\n",
 ]
-VECTORS = np.array([[1, 0], [0, 1], [0.6, 0.8], [0.8, 0.6], [0, 1], [1, 0], [-1, 0]], dtype=np.float32)
+RARITY = np.ones(BUCKETS, dtype=np.float32)
+for stem, value in (("the", 0.5), ("budget", 2.0), ("harbour", 3.0)):
+    RARITY[stem_rows(stem_ids(stem))] = value
+QUERY = stem_ids("Budgets of the harbour?")
 
 
 def column(name: str, query: np.ndarray | None = None) -> np.ndarray:
-    return features(TEXTS, VECTORS, query)[:, NAMES.index(name)]
+    return features(Words.of(TEXTS), RARITY, query)[:, NAMES.index(name)]
 
 
-def logs(*counts: float) -> list[float]:
-    return np.log1p(counts).tolist()
+def logs(*counts: float) -> np.ndarray:
+    return np.log1p(np.array(counts))
 
 
-def cosines(other: list[float]) -> np.ndarray:
-    return VECTORS @ (np.array(other) / np.linalg.norm(other))
-
-
-# Words of four letters: budget office | budget office grew | paid | costs | budget office paid harbour | nobody knew |
-COMMON = {
-    "common_words": [np.log(3), 2 * np.log(3) / 3, np.log(2), 0, (2 * np.log(3) + np.log(2)) / 4, 0, 0],
-    "most_common_word": [np.log(3), np.log(3), np.log(2), 0, np.log(3), 0, 0],
-}
+L2, L3, R2, R3 = np.log(2), np.log(3), np.sqrt(2), np.sqrt(3)
+# Stems: budget offic | the budget offic grew in 2010 | it paid usa | cost | the budget offic paid the harbour |
+# nobodi knew | so it was. Three times: budget, offic, the. Twice: it, paid; and the pair "the budget".
+SIZES = np.sqrt([5, 8.25, 3, 1, 15.5, 2, 3])  # of the rarities of each sentence
 BY_HAND = {
-    "words": np.array(logs(2, 6, 3, 1, 6, 2, 3)) / 3,
+    "words": logs(2, 6, 3, 1, 6, 2, 3) / 3,
     "is_heading": [1, 0, 0, 1, 0, 0, 0],
     "ends": [0, 1, 1, 0, 1, 1, 1],
     "digits": [0, 4 / 31, 0, 0, 0, 0, 0],
     "capitals": [2 / 13, 1 / 31, 4 / 12, 1 / 5, 1 / 35, 1 / 12, 1 / 10],
     "place": np.arange(7) / 7,
-    "from_start": np.array(logs(*range(7))) / 6,
-    "from_end": np.array(logs(*range(6, -1, -1))) / 6,
+    "words_before": np.array([0, 2, 8, 11, 12, 18, 20]) / 23,
+    "from_start": logs(*range(7)) / 6,
+    "from_end": logs(*range(6, -1, -1)) / 6,
     "in_paragraph": logs(0, 0, 1, 0, 0, 1, 2),
     "paragraph_left": logs(0, 1, 0, 0, 2, 1, 0),
-    "since_heading": np.array(logs(0, 0, 1, 2, 0, 1, 2)) / 3,
-    "common_words": np.array(COMMON["common_words"]) / 3,
-    "most_common_word": np.array(COMMON["most_common_word"]) / 3,
-    "new_words": [1, 1 / 3, 1, 1, 1 / 4, 1, 0],
-    "common_pairs": [np.log(3), np.log(3) / 2, 0, 0, np.log(3) / 3, 0, 0],
-    "in_opening": [1, 2 / 3, 0, 0, 2 / 4, 0, 0],
-    "like_document": cosines([2.4, 3.4]),
-    "like_opening": [1, 0, 0.6, 0.8, 0, 1, -1],
-    "like_heading": [1, 0, 0.6, 0.8, 0.6, 0.8, -0.8],
-    "like_last": [0, 0, 0.8, 0.96, 0.6, 0, -1],
-    "like_next": [0, 0.8, 0.96, 0.6, 0, -1, 0],
-    "sentences": logs(*[7] * 7) / np.array(6),
-    "length": logs(*[23] * 7) / np.array(9),
+    "since_heading": logs(0, 0, 1, 2, 0, 1, 2) / 3,
+    "section_left": logs(0, 2, 1, 0, 2, 1, 0) / 3,
+    "section": [0.5, 0.5, 0.5, 1, 1, 1, 1],
+    "sections": logs(*[2] * 7) / 4,
+    "common_words": np.array([L3, L3 / 2, 2 * L2 / 3, 0, (4 * L3 + L2) / 6, 0, L2 / 3]) / 3,
+    "common_rare_words": np.array([1.5 * L3, 3.5 * L3 / 6, 2 * L2 / 3, 0, (4 * L3 + L2) / 6, 0, L2 / 3]) / 3,
+    "rare_words": np.array([3 / 2, 6.5 / 6, 1, 1, 8 / 6, 1, 1]) / 8,
+    "new_words": [1, 4 / 6, 1, 1, 1 / 6, 1, 2 / 3],
+    "common_pairs": [L3, (L2 + L3) / 5, 0, 0, (L2 + L3) / 5, 0, 0],
+    "repeated_pairs": [1, 2 / 5, 0, 0, 2 / 5, 0, 0],
+    "like_document": 4
+    * np.array([5 * R3, 5.25 * R3 + 3, 2 * R2 + 1, 1, 5.5 * R3 + R2 + 9, 2, 2 + R2])
+    / SIZES
+    / np.sqrt(37.75),
+    "like_opening": 4 * np.array([5, 5, 0, 0, 5, 0, 0]) / SIZES / np.sqrt(5),
+    "like_ending": 4 * np.array([0, 0, 1, 0, 0, 0, 3]) / SIZES / R3,
+    "like_headings": 4 * np.array([5, 5, 0, 1, 5, 0, 0]) / SIZES / np.sqrt(6),
+    "sentences": logs(*[7] * 7) / 6,
+    "length": logs(*[23] * 7) / 9,
     "asked": [0] * 7,
     "like_query": [0] * 7,
-    "central": cosines([2.4, 3.4]) + 0.2 * np.exp(-np.arange(7) / 7 / 0.05),
 }
-OF_THE_QUERY = ("asked", "like_query", "central")
+OF_THE_QUERY = ("asked", "like_query")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_column_matches_the_values_computed_by_hand(name: str) -> None:
-    np.testing.assert_allclose(column(name), BY_HAND[name], atol=1e-6)
+    np.testing.assert_allclose(column(name), BY_HAND[name], atol=1e-5)
 
 
 def test_query_changes_only_the_query_columns() -> None:
-    query = np.array([0.6, 0.8], dtype=np.float32)
-    plain, asked = features(TEXTS, VECTORS), features(TEXTS, VECTORS, query)
+    plain, asked = (features(Words.of(TEXTS), RARITY, query) for query in (None, QUERY))
     own = [number for number, name in enumerate(NAMES) if name in OF_THE_QUERY]
     np.testing.assert_array_equal(np.delete(plain, own, axis=1), np.delete(asked, own, axis=1))
-    assert (plain[:, own] != asked[:, own]).any(axis=0).all()
-    np.testing.assert_array_equal(column("asked", query), np.ones(7))
-    np.testing.assert_allclose(column("like_query", query), VECTORS @ query, atol=1e-6)
+    np.testing.assert_array_equal(column("asked", QUERY), np.ones(7))
+    # the, budget | the, budget, the, harbour
+    np.testing.assert_allclose(column("like_query", QUERY), np.array([2, 2.5, 0, 0, 6, 0, 0]) / SIZES / 3, atol=1e-6)
 
 
-def test_opening_is_a_share_of_the_document() -> None:
-    texts = ["Budget first. ", "Harbour second. ", *["Harbour budget later. "] * 38]
-    in_opening = features(texts, unit_vectors(40, 0))[:, NAMES.index("in_opening")]
-    np.testing.assert_allclose(in_opening, [1, 1] + [2 / 3] * 38, atol=1e-6)  # two sentences of forty
+def test_query_without_words_is_no_query() -> None:
+    np.testing.assert_array_equal(
+        features(Words.of(TEXTS), RARITY, stem_ids("国会？")), features(Words.of(TEXTS), RARITY)
+    )
 
 
-def test_heading_has_few_words_and_no_stop() -> None:
-    texts = ["word " * LONGEST_HEADING, "word " * (LONGEST_HEADING + 1), "word " * LONGEST_HEADING + "."]
-    assert features(texts, unit_vectors(3, 0))[:, NAMES.index("is_heading")].tolist() == [1, 0, 0]
+def test_opening_and_ending_are_shares_of_the_document() -> None:
+    texts = ["Crane. ", "Tide. ", *["Quay. "] * 36, "Berth. ", "Anchor."]
+    rows = features(Words.of(texts), np.ones(BUCKETS, dtype=np.float32))
+    first, last = (np.flatnonzero(rows[:, NAMES.index(name)]) for name in ("like_opening", "like_ending"))
+    assert (first.tolist(), last.tolist()) == ([0, 1], [38, 39])  # two sentences of forty
 
 
 def test_document_without_sentences_has_no_rows() -> None:
-    rows = features([], np.zeros((0, 2), dtype=np.float32))
+    rows = features(Words.of([]), RARITY)
     assert rows.shape == (0, len(NAMES))
     assert rows.dtype == np.float32
 
 
 def test_single_sentence_is_first_and_last_and_like_itself() -> None:
-    (row,) = features(["The budget office grew."], VECTORS[2:3])
+    (row,) = features(Words.of(["The budget office grew."]), RARITY)
     found = dict(zip(NAMES, row.tolist(), strict=True))
-    same = ("ends", "new_words", "in_opening", "like_document", "like_opening", "like_heading")
-    assert [found[name] for name in same] == pytest.approx([1] * len(same))
-    places = ("place", "from_start", "from_end", "in_paragraph", "paragraph_left", "like_last", "like_next")
+    likeness = ("like_document", "like_opening", "like_ending")
+    assert [found[name] for name in likeness] == pytest.approx([4] * 3, rel=1e-4)
+    assert (found["ends"], found["new_words"], found["like_headings"]) == (1, 1, 0)
+    places = ("place", "words_before", "from_start", "from_end", "in_paragraph", "paragraph_left", "since_heading")
     assert [found[name] for name in places] == [0] * len(places)
-
-
-def test_other_scripts_are_supported() -> None:
-    texts = ["国会は予算案を可決した。", "国会\n", "Комитет принял решение."]
-    rows = features(texts, unit_vectors(3, 0))
-    assert rows[:, NAMES.index("ends")].tolist() == [1, 0, 1]
-    assert rows[:, NAMES.index("is_heading")].tolist() == [0, 1, 0]
-    assert rows[2, NAMES.index("capitals")] == pytest.approx(1 / 23)
 
 
 @given(
     texts=st.lists(st.text(max_size=12) | st.sampled_from([*TEXTS, "", "\n", "\x00\x1b[31m", "²٣"]), max_size=8),
     asked=st.booleans(),
-    seed=st.integers(0, 2**32 - 1),
 )
-@example(texts=["\x00\x07\x1b", "\x85\u2028", "\ud800"], asked=True, seed=0)
-@example(texts=OTHER_SCRIPTS.split(), asked=False, seed=0)
-def test_any_text_has_finite_features_of_the_order_of_one(texts: list[str], asked: bool, seed: int) -> None:
-    vectors = unit_vectors(len(texts), seed) if texts else np.zeros((0, 5), dtype=np.float32)
-    rows = features(texts, vectors, unit_vectors(1, seed)[0] if asked else None)
+@example(texts=["\x00\x07\x1b", "\x85\u2028", "\ud800"], asked=True)
+@example(texts=OTHER_SCRIPTS.split(), asked=False)
+@example(texts=["the " * 20], asked=True)
+def test_any_text_has_finite_features_of_the_order_of_one(texts: list[str], asked: bool) -> None:
+    words = Words.of(texts)
+    rows = features(words, RARITY, QUERY if asked else None)
     assert rows.shape == (len(texts), len(NAMES))
     assert rows.dtype == np.float32
     assert np.isfinite(rows).all()
-    assert (np.abs(rows) < 4).all()
+    likeness = [name.startswith("like_") for name in NAMES]
+    assert (np.abs(rows[:, ~np.array(likeness)]) < 4).all()
+    assert np.isfinite(document_features(words, asked=asked)).all()
 
 
-@pytest.mark.parametrize("vectors", [np.zeros((2, 3)), np.array([[1, 0, 0], [-1, 0, 0]])])
-def test_vectors_that_are_zero_or_cancel_out_give_finite_features(vectors: np.ndarray) -> None:
-    assert np.isfinite(features(["One. ", "Two."], vectors.astype(np.float32))).all()
+# -------------------------------------------------------------------------------------------------- the whole document
 
 
-def test_names_are_unique() -> None:
-    assert len(set(NAMES)) == len(NAMES)
+def of_document(texts: list[str], name: str) -> float:
+    return float(document_features(Words.of(texts))[DOCUMENT_NAMES.index(name)])
+
+
+def test_document_matches_the_values_computed_by_hand() -> None:
+    expected = {
+        "words": np.log(24) / 9,
+        "first_words": np.log(24) / 8,
+        "sentences": np.log(8) / 6,
+        "sections": np.log(3) / 4,
+        "paragraphs": np.log(5) / 6,
+        "digits": 40 / 118,
+        "asked": 0,
+    }
+    found = document_features(Words.of(TEXTS))
+    np.testing.assert_allclose(found, [expected[name] for name in DOCUMENT_NAMES], atol=1e-6)
+    asked = document_features(Words.of(TEXTS), asked=True)
+    assert (np.flatnonzero(found != asked) == [DOCUMENT_NAMES.index("asked")]).all()
+
+
+def test_mentioned_is_the_share_of_the_query_by_rarity() -> None:
+    rarity = np.ones(BUCKETS, dtype=np.float32)
+    rarity[stem_rows(stem_ids("harbour"))] = 3
+    words = Words.of(["The harbour is old. ", "It has a crane. ", "The harbour has a crane, a crane. ", "Nothing. "])
+    shares = mentioned(words, rarity, stem_ids("crane harbour crane"))
+    np.testing.assert_allclose(shares, [0.75, 0.25, 1, 0], atol=1e-6)
+    assert not mentioned(words, rarity, stem_ids("")).any()
+
+
+def test_length_of_a_document_counts_twice_up_to_a_limit() -> None:
+    short, long, longer = ([f"{'word ' * count}."] for count in (100, 5_000, 50_000))
+    assert of_document(short, "first_words") < of_document(long, "first_words") == of_document(longer, "first_words")
+    assert of_document(long, "words") < of_document(longer, "words")
+
+
+@pytest.mark.parametrize("names", [NAMES, DOCUMENT_NAMES])
+def test_names_are_unique(names: tuple[str, ...]) -> None:
+    assert len(set(names)) == len(names)

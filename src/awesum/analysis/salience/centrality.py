@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from awesum.analysis.salience.choice import Calibration
+from awesum.analysis.salience.ratings import Query, Ratings, usual_words
+from awesum.length import count_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,23 +28,28 @@ class Centrality:
     """The share of the document over which the bonus falls to a third."""
     query_weight: float = 0.7
     """Weight of the similarity to the query in the score, if there is a query."""
-    calibration: Calibration = field(default_factory=Calibration)
 
     @property
     def name(self) -> str:
         """Cache key: changes with the settings."""
         return repr(self)
 
-    def score(
-        self, texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None
-    ) -> NDArray[np.float32]:
-        """See `Salience.score`. Uses only the vectors, not the texts."""
-        if not len(embeddings):
+    def own_vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """None: it is the cosine of an encoder's vectors."""
+        return None
+
+    def rate(self, texts: Sequence[str], vectors: NDArray[np.float32], query: Query | None = None) -> Ratings:
+        """See `Salience.rate`. Scores depend on the vectors alone, not on the texts."""
+        return Ratings(self.scores(vectors, query), usual_words(sum(map(count_words, texts))))
+
+    def scores(self, vectors: NDArray[np.float32], query: Query | None = None) -> NDArray[np.float32]:
+        """One score per vector."""
+        if not len(vectors):
             return np.zeros(0, dtype=np.float32)
-        mean = embeddings.mean(axis=0)
-        centrality = embeddings @ (mean / max(float(np.linalg.norm(mean)), 1e-12))
-        positions = np.arange(len(embeddings)) / len(embeddings)
+        mean = vectors.mean(axis=0)
+        centrality = vectors @ (mean / max(float(np.linalg.norm(mean)), 1e-12))
+        positions = np.arange(len(vectors)) / len(vectors)
         scores = centrality + self.opening * np.exp(-positions / self.opening_reach)
         if query is not None:
-            scores = (1 - self.query_weight) * scores + self.query_weight * (embeddings @ query)
+            scores = (1 - self.query_weight) * scores + self.query_weight * (vectors @ query.vector)
         return scores.astype(np.float32)

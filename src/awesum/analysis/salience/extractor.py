@@ -1,62 +1,241 @@
-"""The paper's extractor: self-attention over the vectors of all sentences, then a small network that scores each.
+"""The extractor: which sentences, which word pairs and words, and how many words of a document its summary has.
 
-The vectors come from a frozen pretrained encoder. Further inputs are each vector's elementwise product with the
-document vector and with the query vector, if there is a query, and the surface `features`.
+As in the paper, self-attention over all sentences of the document and a small network that scores each. Unlike there,
+a sentence enters as the mean of learned embeddings of its stems and pairs: nothing has to be encoded first, so a laptop
+learns from thousands of documents in an hour. Further heads estimate which stems and pairs (*concepts*) the summary
+has, so that sentences are chosen for what they add to each other, and how long it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 
-from awesum.analysis.salience.features import NAMES
+from awesum.analysis.salience.features import DOCUMENT_NAMES, NAMES, document_features, features, mentioned
+from awesum.analysis.salience.words import BUCKETS, Words, pair_rows, stem_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SCORES = ("selected", "stems", "pairs", "worth")
+"""What is estimated of a sentence: whether the oracle selects it, the shares of its stems and of its pairs that the
+summary has, and the mixture of these that sentences are ranked by."""
 
 
 @dataclass(frozen=True)
 class Shape:
     """The dimensions of an extractor."""
 
-    vector: int = 384
-    """Size of a sentence vector."""
+    stem: int = 64
+    """Size of the embedding of a stem."""
+    pair: int = 32
+    """Size of the embedding of a pair."""
     size: int = 192
     heads: int = 4
     layers: int = 1
     """Self-attention layers; one, as in the paper."""
-    inner: int = 512
-    dropout: float = 0.3
+    inner: int = 576
+    concept: int = 48
+    """Size of what a sentence tells about its concepts."""
+    dropout: float = 0.2
 
     def to_json(self) -> dict[str, Any]:
         """As stored in the file."""
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Concepts:
+    """The different stems or pairs of the sentences that may be selected."""
+
+    rows: torch.Tensor
+    """Their rows in the table, (C,)."""
+    features: torch.Tensor
+    """How often they occur, and how rare their stems are in general, (C, 3)."""
+    place: torch.Tensor
+    """The concept of each occurrence, (O,)."""
+    owner: torch.Tensor
+    """The sentence of each occurrence, (O,)."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A document as an extractor reads it."""
+
+    stems: torch.Tensor
+    """The row of every stem, (T,); `stem_starts` says where each sentence begins, (N,)."""
+    stem_starts: torch.Tensor
+    pairs: torch.Tensor
+    pair_starts: torch.Tensor
+    headings: torch.Tensor
+    """The heading above each sentence, (N,); -1 for none."""
+    features: torch.Tensor
+    """(N, F)."""
+    document: torch.Tensor
+    """(D,)."""
+    query: torch.Tensor
+    """The rows of the query's stems, (Q,)."""
+    mentioned: torch.Tensor
+    """The share of the query's stems that each sentence has, by rarity, (N,); zero without a query."""
+    concepts: tuple[Concepts, Concepts]
+    """Of stems and of pairs."""
+
+    @classmethod
+    def of(
+        cls,
+        words: Words,
+        selectable: NDArray[np.bool_],
+        rarity: NDArray[np.float32],
+        query: NDArray[np.uint32] | None = None,
+    ) -> Inputs:
+        """`selectable` marks the sentences that may be selected; the others have no concepts."""
+        asked = np.zeros(0, dtype=np.uint32) if query is None else query
+        pairs, pair_owners = words.pairs
+        pair_counts = np.bincount(pair_owners, minlength=len(words))
+        return cls(
+            stems=torch.from_numpy(stem_rows(words.ids)),
+            stem_starts=_starts(words.counts),
+            pairs=torch.from_numpy(pair_rows(pairs)),
+            pair_starts=_starts(pair_counts),
+            headings=torch.from_numpy(words.heading_before),
+            features=torch.from_numpy(features(words, rarity, asked)),
+            document=torch.from_numpy(document_features(words, asked=len(asked) > 0)),
+            query=torch.from_numpy(stem_rows(asked)),
+            mentioned=torch.from_numpy(mentioned(words, rarity, asked)),
+            concepts=(
+                _concepts(words.ids, words.owners, selectable, rarity),
+                _concepts(pairs, pair_owners, selectable, rarity),
+            ),
+        )
+
+
+def _starts(counts: NDArray[Any]) -> torch.Tensor:
+    return torch.from_numpy((np.cumsum(counts) - counts).astype(np.int64))
+
+
+def concept_ids(
+    ids: NDArray[Any], owners: NDArray[np.int64], selectable: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The different stems or pairs of the selectable sentences, their counts, and the concept and sentence of each
+    occurrence."""
+    kept = selectable[owners] if len(owners) else np.zeros(0, dtype=bool)
+    found, place, counts = np.unique(ids[kept], return_inverse=True, return_counts=True)
+    return found, counts, place, owners[kept]
+
+
+def _concepts(
+    ids: NDArray[Any], owners: NDArray[np.int64], selectable: NDArray[np.bool_], rarity: NDArray[np.float32]
+) -> Concepts:
+    found, counts, place, owner = concept_ids(ids, owners, selectable)
+    if found.dtype == np.uint32:
+        rows = stem_rows(found)
+        first = second = rarity[rows]
+    else:
+        rows = pair_rows(found)
+        first = rarity[stem_rows((found >> np.uint64(32)).astype(np.uint32))]
+        second = rarity[stem_rows((found & np.uint64(0xFFFFFFFF)).astype(np.uint32))]
+    counted = np.stack([np.log(counts), first / 5, second / 5], axis=1).astype(np.float32)
+    return Concepts(*map(torch.from_numpy, (rows, counted, place, owner)))
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What an extractor says about a document, as logits."""
+
+    scores: torch.Tensor
+    """(N, 4), see `SCORES`."""
+    stems: torch.Tensor
+    """Whether the summary has each concept, (C,)."""
+    pairs: torch.Tensor
+    about: torch.Tensor
+    """The document as a whole."""
+    length: torch.Tensor
+    """The logarithm of the summary's words: linear in `about`."""
+
+
 class Extractor(nn.Module):
-    """Scores all sentences of a batch of documents, as logits."""
+    """Reads one document at a time."""
+
+    rarity: torch.Tensor
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        self.embed = nn.Linear(3 * shape.vector + len(NAMES), shape.size)
+        size, counted = shape.size, len(NAMES)
+        self.stem = nn.EmbeddingBag(BUCKETS, shape.stem, mode="mean")
+        self.pair = nn.EmbeddingBag(BUCKETS, shape.pair, mode="mean")
+        nn.init.normal_(self.stem.weight, std=0.3)
+        nn.init.normal_(self.pair.weight, std=0.1)
+        self.embed = nn.Linear(4 * shape.stem + shape.pair + counted, size)
+        self.beside = nn.Conv1d(size, size, 5, padding=2, groups=4)  # the sentences around each
         layer = nn.TransformerEncoderLayer(
-            shape.size, shape.heads, shape.inner, shape.dropout, "gelu", batch_first=True, norm_first=True
+            size, shape.heads, shape.inner, shape.dropout, "gelu", batch_first=True, norm_first=True
         )
-        self.context = nn.TransformerEncoder(layer, shape.layers, nn.LayerNorm(shape.size), enable_nested_tensor=False)
+        layer.self_attn.dropout = 0.0  # with dropout, torch would keep all attention weights, sentences squared
+        self.context = nn.TransformerEncoder(layer, shape.layers, nn.LayerNorm(size), enable_nested_tensor=False)
         self.scorer = nn.Sequential(
-            nn.Linear(2 * shape.size + len(NAMES), shape.size), nn.GELU(), nn.Linear(shape.size, 1)
+            nn.Linear(2 * size + counted, size), nn.GELU(), nn.Dropout(shape.dropout), nn.Linear(size, len(SCORES))
         )
+        self.tell = nn.Linear(size, 2 * shape.concept)
+        self.stem_scorer = _concept_scorer(shape.stem, shape.concept)
+        self.pair_scorer = _concept_scorer(shape.pair, shape.concept)
+        self.length = nn.Linear(len(DOCUMENT_NAMES) + shape.stem + size, 1)
         self.dropout = nn.Dropout(shape.dropout)
+        self.register_buffer("rarity", torch.ones(BUCKETS))
 
-    def forward(
-        self, vectors: torch.Tensor, features: torch.Tensor, query: torch.Tensor, mask: torch.Tensor
+    def forward(self, inputs: Inputs, together: int | None = None) -> Outputs:
+        """`together` limits the sentences that attend to each other: a longer document is read in chunks."""
+        stem = self.stem(inputs.stems, inputs.stem_starts)  # (N, d)
+        pair = self.pair(inputs.pairs, inputs.pair_starts)
+        mean = stem.mean(0, keepdim=True)
+        above = torch.where((inputs.headings >= 0)[:, None], stem[inputs.headings.clamp(min=0)], stem.new_zeros(()))
+        query = self.stem.weight[inputs.query].mean(0, keepdim=True) if len(inputs.query) else torch.zeros_like(mean)
+        topics = [stem, 8 * stem * functional.normalize(mean, dim=-1), above, 4 * stem * query, pair]
+        hidden = self.embed(torch.cat([self.dropout(torch.cat(topics, -1)), inputs.features], -1))
+        hidden = hidden + functional.gelu(self.beside(hidden.T[None])[0].T)
+        count = len(hidden)
+        chunks = hidden.chunk(-(-count // (together or count)))
+        context = torch.cat([self.context(chunk[None])[0] for chunk in chunks])
+        scores = self.scorer(torch.cat([self.dropout(hidden), context, inputs.features], -1))
+        told = self.tell(self.dropout(context)).chunk(2, -1)
+        about = torch.cat([inputs.document, mean[0], context.mean(0)], -1)
+        stems, pairs = (
+            self._concept_scores(concepts, table, scorer, its, scores)
+            for concepts, table, scorer, its in zip(
+                inputs.concepts, (self.stem, self.pair), (self.stem_scorer, self.pair_scorer), told, strict=True
+            )
+        )
+        return Outputs(scores, stems, pairs, about, self.length(about)[0])
+
+    def _concept_scores(
+        self,
+        concepts: Concepts,
+        table: nn.EmbeddingBag,
+        scorer: nn.Sequential,
+        told: torch.Tensor,
+        scores: torch.Tensor,
     ) -> torch.Tensor:
-        """`vectors` (B, N, d), `features` (B, N, F), `query` (B, d), zero for none, `mask` (B, N) -> scores (B, N)."""
-        scale = self.shape.vector**0.5  # the components of unit vectors are far smaller than the features
-        document = nn.functional.normalize((vectors * mask[..., None]).sum(1, keepdim=True), dim=-1)  # (B, 1, d)
-        products = [vectors * scale, vectors * document * scale**2, vectors * query[:, None] * scale**2]
-        inputs = self.dropout(torch.cat(products, -1))  # (B, N, 3d)
-        hidden = self.embed(torch.cat([inputs, features], -1))
-        context = self.context(hidden, src_key_padding_mask=~mask)
-        return self.scorer(torch.cat([self.dropout(hidden), context, features], -1))[..., 0]
+        """From each concept itself and from the sentences that have it: the mean and the maximum of what they tell, and
+        their best scores."""
+        count, place = len(concepts.rows), concepts.place
+        here = told[concepts.owner]
+        mean = here.new_zeros(count, here.shape[1]).index_add_(0, place, here)
+        mean = mean / torch.bincount(place, minlength=count)[:, None].clamp(min=1)
+        best = scores.detach()[concepts.owner, : len(SCORES) - 1]
+        inputs = [table.weight[concepts.rows], concepts.features, mean, _largest(here, place, count)]
+        return scorer(torch.cat([*inputs, _largest(best, place, count)], -1))[:, 0]
+
+
+def _concept_scorer(embedding: int, told: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(embedding + 3 + 2 * told + len(SCORES) - 1, 96), nn.GELU(), nn.Linear(96, 1))
+
+
+def _largest(values: torch.Tensor, place: torch.Tensor, count: int) -> torch.Tensor:
+    """The maximum of the values of each concept's occurrences."""
+    start = values.new_full((count, values.shape[1]), -1e4)
+    return start.scatter_reduce(0, place[:, None].expand_as(values), values, "amax")

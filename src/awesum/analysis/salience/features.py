@@ -1,89 +1,99 @@
-"""Surface features of sentences: position, length, how common their words are.
+"""Surface features of sentences: position, length, how common their words are, how like the document they are.
 
-A sentence vector captures the topic of a sentence; whether the document returns to it, and whether it opens a
-paragraph, has to be counted. All features are of the order of one, for documents of any length.
+The words of a sentence say what it is about; whether the document returns to it, and whether it opens a section, has to
+be counted. All features are of the order of one, for documents of any length.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Sequence
-from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from awesum.analysis.salience.centrality import Centrality
-from awesum.analysis.sentences import ends_sentence
+from awesum.analysis.salience.words import Words, stem_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NAMES = (
-    "words", "is_heading", "ends", "digits", "capitals", "place", "from_start", "from_end", "in_paragraph",
-    "paragraph_left", "since_heading", "common_words", "most_common_word", "new_words", "common_pairs",
-    "in_opening", "like_document", "like_opening", "like_heading", "like_last", "like_next", "sentences", "length",
-    "asked", "like_query", "central",
+    "words", "is_heading", "ends", "digits", "capitals", "place", "words_before", "from_start", "from_end",
+    "in_paragraph", "paragraph_left", "since_heading", "section_left", "section", "sections", "common_words",
+    "common_rare_words", "rare_words", "new_words", "common_pairs", "repeated_pairs", "like_document", "like_opening",
+    "like_ending", "like_headings", "sentences", "length", "asked", "like_query",
 )  # fmt: skip
-"""The columns, in this order."""
-OPENING = 0.05
-"""The share of a document that counts as its opening."""
-LONGEST_HEADING = 12
-"""Words in the longest heading."""
-_WORD = re.compile(r"[^\W\d_]{4,}")
+"""The columns of `features`, in this order."""
+DOCUMENT_NAMES = ("words", "first_words", "sentences", "sections", "paragraphs", "digits", "asked")
+"""The values of `document_features`, in this order."""
+EDGE = 0.05
+"""The share of a document that counts as its opening, and as its ending."""
 
 
-def features(
-    texts: Sequence[str], embeddings: NDArray[np.float32], query: NDArray[np.float32] | None = None
-) -> NDArray[np.float32]:
-    """One row per sentence, one column per name in `NAMES`; `texts` include the white space after each sentence."""
-    count = len(texts)
+def features(words: Words, rarity: NDArray[np.float32], query: NDArray[np.uint32] | None = None) -> NDArray[np.float32]:
+    """One row per sentence, one column per name in `NAMES`.
+
+    `rarity` is the inverse document frequency of each row of the table of stems; `query` the stems of the query.
+    """
+    count = len(words)
     if not count:
         return np.zeros((0, len(NAMES)), dtype=np.float32)
-    lengths = np.array([len(text.split()) for text in texts])
-    ends = np.array([ends_sentence(text) for text in texts])
-    headings = (lengths <= LONGEST_HEADING) & ~ends
     places = np.arange(count)
-    in_paragraph, paragraph_left = _in_runs(["\n" in text[len(text.rstrip()) :] for text in texts])
-    since_heading, _ = _in_runs(headings)
-    mean = _unit(embeddings.mean(axis=0))
-    opening_end = max(1, round(OPENING * count))
-    opening = _unit(embeddings[:opening_end].mean(axis=0))
-    beside = (embeddings[1:] * embeddings[:-1]).sum(axis=1)
-    characters = np.array([max(len(text.strip()), 1) for text in texts])
+    in_paragraph, paragraph_left = _in_runs(words.breaks)
+    since_heading, section_left = _in_runs(words.headings)
+    sections = int(words.headings.sum())
+    before = np.cumsum(words.lengths) - words.lengths
+    total = max(int(words.lengths.sum()), 1)
+    asked = query is not None and len(query) > 0
     columns = [
-        np.log1p(lengths) / 3,
-        headings,
-        ends,
-        np.array([sum(map(str.isdigit, text)) for text in texts]) / characters,
-        np.array([sum(map(str.isupper, text)) for text in texts]) / characters,
+        np.log1p(words.lengths) / 3,
+        words.headings,
+        words.ends,
+        words.digits / words.characters,
+        words.capitals / words.characters,
         places / count,
+        before / total,
         np.log1p(places) / 6,
         np.log1p(count - 1 - places) / 6,
         np.log1p(in_paragraph),
         np.log1p(paragraph_left),
         np.log1p(since_heading) / 3,
-        *_words(texts, opening_end),
-        embeddings @ mean,
-        embeddings @ opening,
-        (embeddings * embeddings[np.maximum(places - since_heading - 1, 0)]).sum(axis=1),
-        np.concatenate([[0.0], beside]),
-        np.concatenate([beside, [0.0]]),
+        np.log1p(section_left) / 3,
+        np.cumsum(words.headings) / max(sections, 1),
+        np.full(count, np.log1p(sections) / 4),
+        *_stems(words, rarity),
         np.full(count, np.log1p(count) / 6),
-        np.full(count, np.log1p(lengths.sum()) / 9),
-        np.full(count, float(query is not None)),
-        embeddings @ query if query is not None else np.zeros(count),
-        Centrality().score(texts, embeddings, query),
+        np.full(count, np.log1p(total) / 9),
+        np.full(count, float(asked)),
+        _like_query(words, rarity, query) if asked and query is not None else np.zeros(count),
     ]
     return np.stack([np.asarray(column, dtype=np.float32) for column in columns], axis=1)
 
 
-def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    return vector / max(float(np.linalg.norm(vector)), 1e-12)
+def mentioned(words: Words, rarity: NDArray[np.float32], query: NDArray[np.uint32]) -> NDArray[np.float32]:
+    """The share of the query's stems that each sentence has; a rare stem counts for more than a common one."""
+    shares = np.zeros(len(words), dtype=np.float32)
+    asked = np.unique(query)
+    weights = rarity[stem_rows(asked)]
+    for stem, weight in zip(asked, weights, strict=True):
+        shares[np.unique(words.owners[words.ids == stem])] += weight / weights.sum()
+    return shares
 
 
-def _in_runs(is_last: Sequence[bool] | NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def document_features(words: Words, *, asked: bool = False) -> NDArray[np.float32]:
+    """What a document as a whole is like: one value per name in `DOCUMENT_NAMES`."""
+    total = np.log1p(words.lengths.sum())
+    values = [
+        total / 9,
+        min(total, 8.0) / 8,
+        np.log1p(len(words)) / 6,
+        np.log1p(words.headings.sum()) / 4,
+        np.log1p(words.breaks.sum()) / 6,
+        10 * words.digits.sum() / max(int(words.characters.sum()), 1),
+        float(asked),
+    ]
+    return np.array(values, dtype=np.float32)
+
+
+def _in_runs(is_last: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The distance of each sentence from the first and from the last of its run; `is_last` marks the ends of runs."""
     places = np.arange(len(is_last))
     ends = np.flatnonzero(is_last)
@@ -93,23 +103,49 @@ def _in_runs(is_last: Sequence[bool] | NDArray[np.bool_]) -> tuple[NDArray[np.in
     return from_first, stops[np.searchsorted(stops, places)] - places
 
 
-def _words(texts: Sequence[str], opening: int) -> list[NDArray[np.float64]]:
-    """How common a sentence's words are in the document: log counts (mean and maximum), the share of words not seen
-    before, the mean log count of its word pairs, and the share of words that also occur in the opening."""
-    words = [_WORD.findall(text.lower()) for text in texts]
-    pairs = [list(pairwise(sentence)) for sentence in words]
-    counts = Counter(chain.from_iterable(words))
-    pair_counts = Counter(chain.from_iterable(pairs))
-    early = set(chain.from_iterable(words[:opening]))
-    seen: set[str] = set()
-    common, most, new, common_pairs, in_opening = (np.zeros(len(texts)) for _ in range(5))
-    for number, sentence in enumerate(words):
-        if sentence:
-            logs = np.log([counts[word] for word in sentence])
-            common[number], most[number] = logs.mean() / 3, logs.max() / 3
-            new[number] = sum(word not in seen for word in sentence) / len(sentence)
-            in_opening[number] = sum(word in early for word in sentence) / len(sentence)
-            seen.update(sentence)
-        if pairs[number]:
-            common_pairs[number] = np.log([pair_counts[pair] for pair in pairs[number]]).mean()
-    return [common, most, new, common_pairs, in_opening]
+def _stems(words: Words, rarity: NDArray[np.float32]) -> list[NDArray[np.float64]]:
+    """From `common_words` to `like_headings`: how common a sentence's stems and pairs are, how rare in general, and its
+    cosine with the document, its opening, its ending and its headings (square roots of counts times rarity)."""
+    count, owners = len(words), words.owners
+    known, first, place, counts = np.unique(words.ids, return_index=True, return_inverse=True, return_counts=True)
+    rare = rarity[stem_rows(known)]
+    weights = rare[place]
+    logs = np.log(counts)[place]
+    totals = np.maximum(words.counts, 1)
+
+    def mean(values: NDArray[np.floating]) -> NDArray[np.float64]:
+        return np.bincount(owners, values, minlength=count) / totals
+
+    lengths = np.sqrt(np.maximum(np.bincount(owners, weights**2, minlength=count), 1e-6))
+
+    def like(among: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Four times the cosine with the stems that are `among` these."""
+        vector = np.sqrt(np.bincount(place[among], minlength=len(known))) * rare
+        products = np.bincount(owners, weights * vector[place], minlength=count)
+        return 4 * products / lengths / (np.linalg.norm(vector) + 1e-6)
+
+    new = np.zeros(len(words.ids))
+    new[first] = 1
+    pairs, pair_owners = words.pairs
+    _, pair_place, pair_counts = np.unique(pairs, return_inverse=True, return_counts=True)
+    pair_totals = np.maximum(np.bincount(pair_owners, minlength=count), 1)
+    edge = max(1, round(EDGE * count))
+    return [
+        mean(logs) / 3,
+        mean(logs * weights) / 3,
+        mean(weights) / 8,
+        mean(new),
+        np.bincount(pair_owners, np.log(pair_counts)[pair_place], minlength=count) / pair_totals,
+        np.bincount(pair_owners, (pair_counts > 1)[pair_place], minlength=count) / pair_totals,
+        like(np.ones(len(owners), dtype=bool)),
+        like(owners < edge),
+        like(owners >= count - edge),
+        like(words.headings[owners]),
+    ]
+
+
+def _like_query(words: Words, rarity: NDArray[np.float32], query: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """The rarity of the query's stems in each sentence, relative to the sentence's own."""
+    weights = rarity[stem_rows(words.ids)]
+    shared = np.bincount(words.owners, np.isin(words.ids, query) * weights, minlength=len(words))
+    return shared / np.sqrt(np.maximum(np.bincount(words.owners, weights**2, minlength=len(words)), 1e-6)) / 3
