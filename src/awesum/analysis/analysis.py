@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from awesum.analysis.segmentation import Limits, measure, segment
-from awesum.analysis.selection import Selection, salient, select
+from awesum.analysis.selection import REMEMBERED_SHARE, Selection, salient, select
 from awesum.analysis.sentences import sentence_spans
 from awesum.document import Document, Segment, Sentence
 from awesum.length import Length
@@ -68,6 +68,13 @@ class Analysis:
     def salient(self) -> list[int]:
         """The salient tenth of the document, whatever the length of the summary."""
         return salient(self.texts, self.sentences, self.vectors, self.scores, self.calibration)
+
+    @cached_property
+    def remembered(self) -> dict[int, float]:
+        """For a salient memory: the sentences that it may keep, and how salient each is among them, above 0 up to 1."""
+        chosen = salient(self.texts, self.sentences, self.vectors, self.scores, self.calibration, REMEMBERED_SHARE)
+        ranked = sorted(chosen, key=lambda index: float(self.scores[index]))
+        return {index: rank / len(ranked) for rank, index in enumerate(ranked, 1)}
 
     def segment_text(self, number: int) -> str:
         """The text of a segment without the white space around it."""
