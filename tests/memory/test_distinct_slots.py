@@ -63,7 +63,8 @@ def trained(memory: AttentiveMemory, states: torch.Tensor, steps: int = 120) -> 
     optimizer = torch.optim.Adam(memory.parameters(), lr=2e-3)
     chance = torch.Generator().manual_seed(6)
     mask = torch.ones(2, states.shape[2], dtype=torch.bool)
-    size = states.float().std()
+    wanted = states - states.mean((0, 1, 2))  # what tokens have in common need not be remembered
+    wanted = wanted / wanted.std()
     for _ in range(steps):
         first = int(torch.randint(states.shape[1] - 2, (), generator=chance))
         asked = torch.randint(states.shape[2] - 1, (8,), generator=chance)
@@ -71,7 +72,7 @@ def trained(memory: AttentiveMemory, states: torch.Tensor, steps: int = 120) -> 
         for segment in (first, first + 1):
             state = memory.recall(state).then(states[:, segment], mask)
             read = memory.read(states[:, first, asked], memory.recall(state))
-            loss = (read - states[:, first, asked + 1] / size).square().mean()
+            loss = (read - wanted[:, first, asked + 1]).square().mean()
             loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 SALIENT_SHARE = 0.1
 """The share of a document's tokens that counts as salient. Of these, each segment is shown the outermost."""
 REMEMBERED_SHARE = 0.25
-"""The share that a salient memory may keep: with the salient quarter of the earlier segments in view, a target's loss
-falls by four fifths of what it falls with all of them; with the salient tenth, by a quarter."""
+"""The share that a salient memory may keep: more than is shown as text, since its slots decide in the end."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class AwesomeSettings(BartSettings):
         check_memory_training(self.memory, self.memory_depth, self.new_learning_rate)
         if self.memory_depth is None and self.gradient_checkpointing:
             raise AwesumError(
-                "gradient_checkpointing forgets what memory_depth=all has to keep: leave it out, or give a number as depth"
+                "gradient_checkpointing forgets what memory_depth=all has to keep: leave it out, or give a number"
             )
 
     @property
