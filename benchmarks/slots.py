@@ -3,8 +3,8 @@
     python -m benchmarks.slots
 
 128 slots, fresh weights. For each variant and each kind of hidden states: the effective rank of the memory after 64
-segments (the exponential of the entropy of its singular values; 128 at most), the difference between the memories of two
-documents after four segments, and the lowest and highest norm on the way, both as shares of the norm. States are random,
+segments (the exponential of the entropy of its singular values; 128 at most), the difference between the memories of
+two documents after four segments, and the lowest and highest norm on the way, as shares of the norm. States are random,
 random with a mean in common, or real: those that an adapter writes in two layers of SmolLM2, for the two halves of the
 sample, from the start again after the last segment.
 """
@@ -48,7 +48,7 @@ ALONE = {
     "query per slot": Parts(queries=True),
     "orthogonal attention": Parts(orthogonal=True),
     "orthogonal and sharp": Parts(orthogonal=True, sharp=True),
-    "W_u2 = identity": Parts(identity=True),
+    "W_u2 = identity, gate bias": Parts(identity=True),
     "normalized states": Parts(states=True),
     "S centred": Parts(centred=True),
     "S scaled": Parts(scaled=True),
@@ -62,7 +62,7 @@ TOGETHER = {
     "... without query per slot": replace(WHOLE, queries=False),
     "... without orthogonal start": replace(WHOLE, orthogonal=False),
     "... not sharp": replace(WHOLE, sharp=False),
-    "... without identity": replace(WHOLE, identity=False),
+    "... without identity and gate bias": replace(WHOLE, identity=False),
     "... without normalized states": replace(WHOLE, states=False),
     "... not centred": replace(WHOLE, centred=False),
     "... not scaled": replace(WHOLE, scaled=False),
@@ -87,6 +87,7 @@ class Variant(AttentiveMemory):
         if parts.identity:
             kept += [self.u1, self.u2, self.g1, self.g2]
         given = {id(module.weight) for module in kept} | {id(self.initial), id(self.queries)}
+        given |= {id(self.gate)} if parts.identity else set()
         for tensor, value in super().starting_values():
             if id(tensor) in given:
                 factor = 1.0
@@ -101,6 +102,11 @@ class Variant(AttentiveMemory):
             for name, value in self.own.items():
                 factor = SHARPNESS if parts.sharp and name == "q_proj" else 1.0
                 yield getattr(writing, name).weight, factor * value
+
+    def add_tensors(self) -> None:
+        """The gate's bias belongs to how a slot starts to move."""
+        super().add_tensors()
+        self.gate = self.gate if self.parts.identity else None
 
     def found(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """S^t, with the parts that there are."""
@@ -170,7 +176,9 @@ def real_states() -> Iterator[tuple[torch.Tensor, dict[str, torch.Tensor]]]:
         groups = attention.num_key_value_groups
         own = {name: getattr(attention, name).weight for name in ("q_proj", "k_proj", "v_proj")}
         for name in ("k_proj", "v_proj"):  # one for each head, where several heads share one
-            own[name] = own[name].view(-1, attention.head_dim, own[name].shape[1]).repeat_interleave(groups, 0).flatten(0, 1)
+            own[name] = (
+                own[name].view(-1, attention.head_dim, own[name].shape[1]).repeat_interleave(groups, 0).flatten(0, 1)
+            )
         yield torch.cat(seen[layer]).view(2, count, LENGTH, -1), own | {"out_proj": attention.o_proj.weight}
 
 

@@ -416,7 +416,7 @@ def test_empty_answer_leaves_the_memory_of_the_summary(memory: str) -> None:
 
 # ---------------------------------------------------------------------------------------------------------- learning
 
-UPDATE_OF_MEMORY = ("writing", "u1", "u2", "g1", "g2")
+UPDATE_OF_MEMORY = ("writing", "u1", "u2", "g1", "g2", "gate")
 
 
 @pytest.mark.parametrize("update", UPDATES)

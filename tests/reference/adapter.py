@@ -30,7 +30,7 @@ def weights(model: torch.nn.Module) -> dict[str, Array]:
     """Every weight by its name, with the updates in it."""
     found: dict[str, Array] = {}
     for place, module in model.named_modules(remove_duplicate=False):
-        for name in ("weight", "bias", "initial", "queries"):
+        for name in ("weight", "bias", "initial", "queries", "gate"):
             tensor = getattr(module, name, None)
             if isinstance(tensor, torch.Tensor):
                 found[f"{place}.{name}"] = tensor.detach().double().numpy()

@@ -5,7 +5,9 @@ is there. Each layer reads its memory through a cross-attention of its own, afte
 
 Taken literally (`literal`), the equations let all slots become one within some segments: hidden states share a large
 mean, so an attention that cannot tell tokens apart writes the same vector everywhere. Here each slot has a query of its
-own, the attentions start orthogonal, and what all slots would write alike is removed before it is written.
+own, the attentions start orthogonal, and what all slots would write alike is removed before it is written. What is then
+written has a mean of zero over the slots, and so has any gate that is a linear function of it: only a bias lets a
+segment with nothing in it leave all slots as they are.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from awesum.memory.memory import Memory
 from awesum.memory.state import MemoryState, Recollection, Written
 
 SEED, QUERY_SEED = 9, 12  # arbitrary, but they must never change
-INITIAL_SIZE = 0.6
+INITIAL_SIZE = 0.4
 """Root mean square of the initial slots: about that of slots that were written many times."""
+GATE = -1.0
+"""Where the gate's bias starts: a slot moves about a quarter of the way to what it finds."""
 SHARPNESS = 4.0
 """Factor of the write attention's first queries: each slot should find a few tokens, not the mean of all."""
 
@@ -42,11 +46,12 @@ class AttentiveMemory(Memory):
         self.g1 = nn.Linear(size, size, bias=False)
         self.g2 = nn.Linear(size, size, bias=False)
         self.layer_norm = nn.LayerNorm(size)
-        self.add_buffers()
+        self.add_tensors()
         self.reset()
 
-    def add_buffers(self) -> None:
-        """The tensors that are fixed, and saved with the weights."""
+    def add_tensors(self) -> None:
+        """The gate's bias, and what is fixed and saved with the weights."""
+        self.gate: nn.Parameter | None = nn.Parameter(torch.empty(self.size))
         self.register_buffer("initial", torch.empty(self.slots, self.size))
         # Learned ones would change the paper's count of parameters, and could become equal.
         self.register_buffer("queries", torch.empty(self.slots, self.size))
@@ -67,7 +72,7 @@ class AttentiveMemory(Memory):
 
     def starting_values(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """A read that adds nothing to what the pretrained model computes, attentions that can tell vectors apart, and
-        slots that move halfway to what they find."""
+        slots that move some of the way to what they find."""
         yield self.initial, INITIAL_SIZE * self.random_slots(SEED)
         yield self.queries, self.random_slots(QUERY_SEED)
         turn = _orthogonal(self.size, self.initial.device)
@@ -80,6 +85,8 @@ class AttentiveMemory(Memory):
         yield self.u2.weight, torch.eye(self.size, device=turn.device)
         for zero in (self.u1, self.g1, self.g2):
             yield zero.weight, torch.zeros_like(turn)
+        if self.gate is not None:
+            yield self.gate, torch.full_like(self.gate, GATE)
 
     def random_slots(self, seed: int) -> torch.Tensor:
         """Random vectors of about the size of hidden states, one for each slot; the same ones each time."""
@@ -95,7 +102,8 @@ class AttentiveMemory(Memory):
         some = mask.any(1)
         mask = mask | ~some[:, None]  # attention to nothing at all is not a number; its result is not used
         s = self.found(memory, hidden, mask)  # (12)
-        g = torch.sigmoid(self.g1(memory) + self.g2(s)) * some[:, None, None]  # (11)
+        g = self.g1(memory) + self.g2(s)
+        g = torch.sigmoid(g if self.gate is None else g + self.gate) * some[:, None, None]  # (11)
         u = torch.tanh(self.u1(memory) + self.u2(s))  # (10)
         # In mixed precision only the products are rounded, not the memory, which is carried through the whole document.
         return torch.lerp(memory, u.to(memory.dtype), g.to(memory.dtype))  # (9): g * u + (1 - g) * memory

@@ -15,9 +15,10 @@ from awesum.memory.attentive import SEED, AttentiveMemory
 class LiteralMemory(AttentiveMemory):
     """Slots that ask for themselves, and write what they find as it is."""
 
-    def add_buffers(self) -> None:
+    def add_tensors(self) -> None:
         """Slots that start equal ask the same question, get the same answer and stay equal for ever. These are
         distinct, and as large as hidden states, so that at least their first questions differ."""
+        self.gate = None
         self.register_buffer("initial", torch.empty(self.slots, self.size))
 
     def starting_values(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

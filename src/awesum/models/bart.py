@@ -684,9 +684,9 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
         encoder, decoder = self.model.encoder, self.model.decoder
         return Memories(encoder.start(documents, depth=depth), decoder.start(documents, depth=depth))
 
-    def new_weights(self) -> list[nn.Parameter]:
-        """The weights that a pretrained BART does not have."""
-        return [weight for name, weight in self.named_parameters() if _NEW_WEIGHT.search(name)]
+    def new_weights(self) -> dict[str, nn.Parameter]:
+        """The weights that a pretrained BART does not have, by name."""
+        return {name: weight for name, weight in self.named_parameters() if _NEW_WEIGHT.search(name)}
 
     def forward(
         self,

@@ -92,7 +92,7 @@ class AwesomeTraining(Trainable):
 
     def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:
         """See `Trainable.new_weights`."""
-        return self.model.new_weights(), getattr(self.settings, "new_learning_rate", None)
+        return list(self.model.new_weights().values()), getattr(self.settings, "new_learning_rate", None)
 
     def save(self, folder: str | Path) -> None:
         """See `Trainable.save`."""
