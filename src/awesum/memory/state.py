@@ -29,10 +29,6 @@ class Written:
     salience: torch.Tensor | None = None
     """How salient each token's sentence is, 0 if it is not selected: (B, N). None: all alike."""
 
-    def detach(self) -> Written:
-        """The same values without a graph."""
-        return replace(self, states=self.states.detach())
-
     def padded(self, length: int) -> Written:
         """With masked states at its end, up to `length`."""
         room = (0, length - self.states.shape[1])
@@ -128,13 +124,13 @@ class MemoryState:
     @classmethod
     def of_tensors(cls, tensors: Mapping[str, torch.Tensor], depth: int | None = 1) -> Self:
         """The inverse of `tensors`."""
-        own = {name: tensor for name, tensor in tensors.items() if ":" not in name}
         pending: dict[int, dict[str, torch.Tensor]] = {}
         for name, tensor in tensors.items():
             number, _, part = name.partition(":")
             if part:
                 pending.setdefault(int(number), {})[part] = tensor
-        return cls(**own, pending=tuple(Written(**pending[number]) for number in sorted(pending)), depth=depth)  # type: ignore[arg-type]
+        written = tuple(Written(**pending[number]) for number in sorted(pending))
+        return cls(tensors["memory"], tensors["mask"], tensors.get("salience"), written, depth)
 
     def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
         return self.of_tensors({name: change(tensor) for name, tensor in self.tensors().items()}, self.depth)
