@@ -47,7 +47,7 @@ def attend(w: Weights, name: str, queries: Array, others: Array, heads: int, vis
 
 
 def of_size_one(x: Array) -> Array:
-    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-4)
 
 
 def attentive_update(w: Weights, name: str, memory: Array, hidden: Array, heads: int) -> Array:

@@ -23,10 +23,8 @@ from awesum.memory.memory import Memory
 from awesum.memory.state import MemoryState, Recollection, Written
 
 SEED, QUERY_SEED = 9, 12  # arbitrary, but they must never change
-INITIAL_SIZE = 0.4
+INITIAL_SIZE = 0.6
 """Root mean square of the initial slots: about that of slots that were written many times."""
-GATE = -1.0
-"""Where the gate's bias starts: a slot moves about a quarter of the way to what it finds."""
 SHARPNESS = 4.0
 """Factor of the write attention's first queries: each slot should find a few tokens, not the mean of all."""
 
@@ -72,7 +70,7 @@ class AttentiveMemory(Memory):
 
     def starting_values(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """A read that adds nothing to what the pretrained model computes, attentions that can tell vectors apart, and
-        slots that move some of the way to what they find."""
+        slots that move halfway to what they find."""
         yield self.initial, INITIAL_SIZE * self.random_slots(SEED)
         yield self.queries, self.random_slots(QUERY_SEED)
         turn = _orthogonal(self.size, self.initial.device)
@@ -86,7 +84,7 @@ class AttentiveMemory(Memory):
         for zero in (self.u1, self.g1, self.g2):
             yield zero.weight, torch.zeros_like(turn)
         if self.gate is not None:
-            yield self.gate, torch.full_like(self.gate, GATE)
+            yield self.gate, torch.zeros_like(self.gate)
 
     def random_slots(self, seed: int) -> torch.Tensor:
         """Random vectors of about the size of hidden states, one for each slot; the same ones each time."""
@@ -131,7 +129,8 @@ class AttentiveMemory(Memory):
         return self.reading(self.layer_norm(hidden), Source(recollection.keys, recollection.values, None))
 
 
-EPSILON = 1e-6
+EPSILON = 1e-4
+"""Added to the mean square: of a segment of one token all slots find the same, and rounding is not to be blown up."""
 
 
 def normalized(states: torch.Tensor) -> torch.Tensor:
