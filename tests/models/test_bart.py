@@ -769,7 +769,7 @@ def talkative() -> Any:
 @torch.no_grad()
 def test_greedy_generation_is_a_loop_without_a_cache(kind: str, talkative: Any) -> None:
     lengths, differs = set(), 0
-    for seed in range(2):
+    for seed in range(4):
         model = talkative(kind, seed)
         memory = run(model, 2)[-1].memory
         batch = Batch(2)
@@ -794,7 +794,7 @@ def test_greedy_generation_is_a_loop_without_a_cache(kind: str, talkative: Any) 
 def test_beam_search_of_a_batch_is_that_of_each_document(kind: str, talkative: Any) -> None:
     options = {"num_beams": 3, "length_penalty": 1.5, "no_repeat_ngram_size": 3, "max_new_tokens": 10}
     lengths = set()
-    for seed in range(2):
+    for seed in range(4):
         model = talkative(kind, seed)
         memory = run(model, 2)[-1].memory
         found = write(model, Batch(2), memory, **options)
