@@ -102,7 +102,7 @@ def test_gradients_of_each_depth_are_those_of_one_loss(memory: str, depth: int |
     loss, ours = learn(model, batch, depth=depth)
     expected, theirs = slow(model, batch, depth=depth)
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
-    same(ours, theirs)
+    same(ours, theirs, 1e-3)
     for name, gradient in ours.items():
         assert gradient.abs().max() > 1e-7, name
 

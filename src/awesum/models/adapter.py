@@ -585,7 +585,9 @@ def read_config(folder: str | Path) -> AdapterConfig:
     """The settings of a saved adapter."""
     path = Path(folder) / ADAPTER
     try:
-        saved = dict(json.loads(path.read_text(encoding="utf-8")))
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(saved, dict):
+            raise TypeError("settings are missing")
         renamed = {name: new.get(saved[name], saved[name]) for name, new in OLD_NAMES.items() if name in saved}
         return AdapterConfig(**{**current(saved), **renamed})
     except (OSError, ValueError, TypeError) as error:
