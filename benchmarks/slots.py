@@ -185,7 +185,10 @@ def real_states() -> Iterator[tuple[torch.Tensor, dict[str, torch.Tensor]]]:
 def main() -> int:
     """Print the table."""
     torch.set_flush_denormal(True)
-    columns = [(random_states(0), 8, None), (random_states(2), 8, None)]
+    columns: list[tuple[torch.Tensor, int, dict[str, torch.Tensor] | None]] = [
+        (random_states(0), 8, None),
+        (random_states(2), 8, None),
+    ]
     columns += [(states, 9, own) for states, own in real_states()]
     names = ["random", "random with a mean in common", *(f"SmolLM2, layer {layer}" for layer in LAYERS)]
     print("| variant | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 1))

@@ -23,7 +23,7 @@ def memory_choices() -> tuple[str, ...]:
 
 def current(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a saved model as this version names them."""
-    renamed = {"memory_format": MEMORY_FORMAT}
+    renamed: dict[str, Any] = {"memory_format": MEMORY_FORMAT}
     if "memory_format" not in saved and saved.get("memory", "attentive") == "attentive":
         renamed["memory"] = "attentive-literal"
     return {**saved, **renamed}
