@@ -43,6 +43,7 @@ from awesum.training.adapter import AdapterTraining
 from awesum.training.examples import Examples
 from awesum.training.trunk import TrunkCache, mixed_precision, read_now
 from benchmarks import report
+from benchmarks.lines import drawing
 from benchmarks.quality import evenly
 
 LAYERS = (17, 18, 19, 23, 24, 25)
@@ -184,7 +185,8 @@ def positions(options: argparse.Namespace) -> bool:
         by_number = ", ".join(f"{at}: {value:.3f}" for at, value in lines[Path(folder).name].items())
         print(f"{Path(folder).name}: {total:.4f}; by segment {by_number}", flush=True)
     if options.plot:
-        options.plot.write_text(drawing(lines), encoding="utf-8")
+        title, label = "negative log-likelihood of a target token", "number of the segment"
+        options.plot.write_text(drawing(lines, title, label, numbers={POSITIONS: f"{POSITIONS}+"}), encoding="utf-8")
         options.plot.with_suffix(".json").write_text(json.dumps(lines, indent=1), encoding="utf-8")
     return True
 
@@ -204,42 +206,6 @@ def equip(options: argparse.Namespace) -> bool:
             weights[name].copy_(tensor)
     model.save_pretrained(options.out, torch.float16)
     return True
-
-
-def drawing(lines: dict[str, dict[int, float]]) -> str:
-    """One line a system, as SVG."""
-    colours = ("#555555", "#1f6feb", "#c2410c", "#15803d", "#9333ea")
-    values = [value for line in lines.values() for value in line.values()]
-    low, high = min(values), max(values)
-    span = high - low or 1.0
-    last = max(at for line in lines.values() for at in line) or 1
-
-    def x(at: int) -> float:
-        return 60 + 480 * at / last
-
-    def y(value: float) -> float:
-        return 30 + 240 * (high - value) / span
-
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 700 330" font-family="sans-serif" font-size="12">',
-        '<rect width="700" height="330" fill="white"/>',
-        '<text x="60" y="18">negative log-likelihood of a target token</text>',
-        '<text x="300" y="318" text-anchor="middle">number of the segment</text>',
-    ]
-    for step in range(5):
-        value = low + span * step / 4
-        parts.append(f'<line x1="60" x2="540" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#dddddd"/>')
-        parts.append(f'<text x="54" y="{y(value) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
-    for at in range(last + 1):
-        label = f"{at}+" if at == POSITIONS else str(at)
-        parts.append(f'<text x="{x(at):.1f}" y="292" text-anchor="middle">{label}</text>')
-    for number, (name, line) in enumerate(lines.items()):
-        colour = colours[number % len(colours)]
-        points = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in line.items())
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts.append(f'<rect x="560" y="{40 + 22 * number}" width="12" height="12" fill="{colour}"/>')
-        parts.append(f'<text x="578" y="{51 + 22 * number}">{name}</text>')
-    return "\n".join([*parts, "</svg>", ""])
 
 
 def main() -> int:

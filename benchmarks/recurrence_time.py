@@ -53,7 +53,7 @@ def main() -> int:
     se3, attentive = (random_model(AwesomeConfig(memory=memory, dropout=0.1)) for memory in ("none", "attentive"))
     document = random_document(se3.config, options.segments)
     reached = []
-    for name, work, bar in (("training", train_once, 1.3), ("generation", generate_once, 1.2)):
+    for name, work, bar in (("training", train_once, 1.35), ("generation", generate_once, 1.25)):
         ratios = []
         for number in range(options.rounds + 1):
             plain = seconds(partial(work, se3, document))

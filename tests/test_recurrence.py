@@ -7,6 +7,7 @@ import random
 import tempfile
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ TINY: dict[str, Any] = {
 }
 VARIANTS = [
     {"memory": memory, "salient": salient, "memory_direction": direction}
-    for memory in ("none", "attentive", "compressive")
+    for memory in ("none", "attentive", "compressive", "salient")
     for salient in ("none", "key-value")
     for direction in ("forward", "both")
     if memory != "none" or direction == "forward"
@@ -78,7 +79,8 @@ def document(segments: int, seed: int = 0, empty: tuple[int, ...] = (), name: st
     targets = [framed(0 if number in empty else chance.randint(1, 5)) for number in range(segments)]
     spans = [(number, start, start + 2) for number in range(segments) for start in (1, len(made[number]) - 2)]
     salient = [[at for at, (of, _, _) in enumerate(spans) if of != number][:5] for number in range(segments)]
-    return DocumentInputs(name or f"document {seed}", made, targets, spans, salient)
+    how = [[chance.choice([0, 0.5, 1]) for _ in tokens] for tokens in made]
+    return DocumentInputs(name or f"document {seed}", made, targets, spans, salient, salience=how)
 
 
 def documents(empty: tuple[int, ...] = ()) -> list[DocumentInputs]:
@@ -137,6 +139,64 @@ def test_batched_documents_are_the_mean_of_each_alone(variant: dict[str, Any]) -
     expected.backward()
     torch.testing.assert_close(loss.double(), expected.detach(), rtol=1e-5, atol=0)
     same(ours, gradients(model))
+
+
+@pytest.mark.parametrize("together", [1, 2])
+@pytest.mark.parametrize("depth", [1, 2, 4, None])
+@pytest.mark.parametrize("variant", [*KINDS[1:], *EVERYTHING], ids=named)
+def test_gradients_of_each_depth_are_those_of_one_loss(
+    variant: dict[str, Any], depth: int | None, together: int
+) -> None:
+    """Several documents of other lengths, with every graph kept, and every weight of the memory reached."""
+    model = tiny(**variant, memory_layers=2)
+    loss, ours = learn(model, documents(), depth=depth, trunk_batch=together)
+    model.zero_grad()
+    expected = reference.mean_loss(model, documents(), depth=depth)
+    expected.backward()
+    torch.testing.assert_close(loss.double(), expected.detach(), rtol=1e-5, atol=0)
+    same(ours, gradients(model))
+    for name, gradient in ours.items():
+        assert gradient.abs().max() > 1e-7 or "k_proj.bias" in name, name
+    if depth != 1 and variant["memory"] != "salient":
+        _, shallow = learn(model, documents(), depth=1)
+        assert any(not torch.allclose(ours[name], shallow[name]) for name in ours if ".memory." in name)
+
+
+@pytest.mark.parametrize("direction", ["forward", "both"])
+@pytest.mark.parametrize("depth", [1, 2, 4])
+def test_peak_does_not_depend_on_the_number_of_segments_at_any_depth(depth: int, direction: str) -> None:
+    """Bytes that the graph holds at each backward pass: the same from some segment on, more with more depth."""
+    held: dict[int, list[int]] = {}
+    for of in (depth, depth + 1):
+        model = tiny(memory="attentive", memory_direction=direction)
+        with saved_bytes() as total:
+            found: list[int] = []
+
+            def backward(loss: torch.Tensor, found: list[int] = found, total: list[int] = total) -> None:
+                found.append(total[0])
+                loss.backward()
+
+            train(model, [alike(12)], backward, depth=of)
+        held[of] = found
+    assert len(set(held[depth][depth + 1 : 11 - depth])) == 1
+    assert held[depth + 1][6] > held[depth][6]
+
+
+@contextmanager
+def saved_bytes() -> Iterator[list[int]]:
+    """The bytes that graphs hold at the moment, each tensor counted where it is saved."""
+    total = [0]
+
+    class Saved:
+        def __init__(self, tensor: torch.Tensor) -> None:
+            self.tensor = tensor
+            total[0] += tensor.nbytes
+
+        def __del__(self) -> None:
+            total[0] -= self.tensor.nbytes
+
+    with torch.autograd.graph.saved_tensors_hooks(Saved, lambda saved: saved.tensor):
+        yield total
 
 
 @pytest.mark.parametrize("variant", [*KINDS, *EVERYTHING], ids=named)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import weakref
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from awesum.training.trunk import read_now
 from tests.models.test_adapter import END, adapted, document, plain_losses, pretrained, step_of
 from tests.reference.adapter import Document
 
-MEMORIES = ["none", "attentive", "compressive"]
+MEMORIES = ["none", "attentive", "attentive-literal", "compressive"]
 
 
 def documents(empty: tuple[int, ...] = ()) -> list[DocumentInputs]:
@@ -45,10 +46,14 @@ def gradients(model: AwesomeCausal) -> dict[str, torch.Tensor]:
 
 
 def slow_loss(
-    model: AwesomeCausal, each: DocumentInputs, empty_targets: bool = True, label_smoothing: float = 0.0
+    model: AwesomeCausal,
+    each: DocumentInputs,
+    empty_targets: bool = True,
+    label_smoothing: float = 0.0,
+    depth: int | None = 1,
 ) -> torch.Tensor:
     """One document, and one loss over all of its segments: every graph is kept."""
-    states: States = model.start(1)
+    states: States = model.start(1, depth)
     found = []
     for number in range(len(each.segments)):
         losses, states = answer(model, states, step_of(model, [each], number), label_smoothing)
@@ -85,6 +90,21 @@ def test_batched_documents_are_the_mean_of_each_alone(memory: str, update: str) 
         assert gradient.abs().max() > 1e-7, name
     alone = [learn(model, [each])[0] for each in documents()]
     torch.testing.assert_close(loss, torch.stack(alone).mean(), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, None])
+@pytest.mark.parametrize("memory", ["attentive", "compressive", "salient"])
+def test_gradients_of_each_depth_are_those_of_one_loss(memory: str, depth: int | None) -> None:
+    model = adapted(pretrained(), trained=True, memory=memory, update="low-rank")
+    batch = documents()
+    if memory == "salient":
+        batch = [replace(each, salience=[[0.5] * len(tokens) for tokens in each.segments]) for each in batch]
+    loss, ours = learn(model, batch, depth=depth)
+    expected, theirs = slow(model, batch, depth=depth)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+    same(ours, theirs, 1e-3)
+    for name, gradient in ours.items():
+        assert gradient.abs().max() > 1e-7, name
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma3"])

@@ -197,6 +197,59 @@ def test_encoder_s_input_fits_into_its_window(
     assert spans == ([analysis.quote(index).text for index in analysis.salient] if salient == "key-value" else [])
 
 
+# ----------------------------------------------------------------------------------------- how salient each token is
+
+
+def marked(tokens: list[int], salience: list[float], tokenizer: PreTrainedTokenizerFast) -> dict[float, str]:
+    """The text of the tokens of each salience."""
+    assert len(tokens) == len(salience)
+    return {
+        how: tokenizer.decode([token for token, its in zip(tokens, salience, strict=True) if its == how]).strip()
+        for how in sorted(set(salience))
+        if how > 0
+    }
+
+
+def expected_marks(analysis: Analysis, number: int) -> dict[float, str]:
+    inside = analysis.segments[number]
+    own = {how: index for index, how in analysis.remembered.items() if inside.first <= index < inside.last}
+    return {how: analysis.quote(own[how]).text for how in sorted(own)}
+
+
+@pytest.mark.parametrize("salient", ["none", "text", "key-value"])
+@pytest.mark.parametrize("query", [None, "crane"])
+def test_encoder_s_tokens_are_as_salient_as_their_sentences(
+    query: str | None, salient: str, tiny_encoder: SentenceEncoder, tiny_bart_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    """Also behind a query and between salient sentences of other segments, which are not the segment's own."""
+    options: dict[str, Any] = {"max_position_embeddings": 256, "salient": salient, "salient_size": 60}
+    layout = BartLayout(tiny_bart_tokenizer, AwesomeConfig(**options, memory="salient"))
+    analysis = analysis_of(tiny_encoder, tiny_bart_tokenizer, layout.limits, query=query)
+    inputs = layout.inputs(analysis, analysis.salient)
+    for number, (tokens, salience) in enumerate(zip(inputs.segments, inputs.salience, strict=True)):
+        assert marked(list(tokens), list(salience), tiny_bart_tokenizer) == expected_marks(analysis, number)
+    share = sum(how > 0 for row in inputs.salience for how in row) / analysis.tokens
+    assert 0.1 < share < 0.35
+    plain = BartLayout(tiny_bart_tokenizer, AwesomeConfig(**options))
+    assert plain.inputs(analysis, analysis.salient).salience == []
+    assert plain.key != layout.key
+
+
+def test_a_prompt_s_tokens_are_as_salient_as_their_sentences(
+    tiny_encoder: SentenceEncoder, tiny_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    layout = causal(tiny_tokenizer, 512, memory="salient")
+    analysis = analysis_of(tiny_encoder, tiny_tokenizer, layout.limits)
+    inputs = layout.inputs(analysis, [])
+    for number, (tokens, salience) in enumerate(zip(inputs.segments, inputs.salience, strict=True)):
+        assert not any(salience[: layout.frame])
+        assert marked(list(tokens), list(salience), tiny_tokenizer) == expected_marks(analysis, number)
+    ranked = sorted(analysis.remembered, key=lambda index: analysis.remembered[index])
+    assert ranked == sorted(analysis.remembered, key=lambda index: float(analysis.scores[index]))
+    assert max(analysis.remembered.values()) == 1
+    assert not causal(tiny_tokenizer, 512).inputs(analysis, []).salience
+
+
 # --------------------------------------------------------------------------------------------------------------- keys
 
 

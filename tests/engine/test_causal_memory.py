@@ -29,7 +29,7 @@ from tests.reference.memory import softmax
 from tests.reference.writing import would_repeat
 
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
-MEMORIES = ["none", "attentive", "compressive"]
+MEMORIES = ["none", "attentive", "compressive", "salient"]
 Make = Callable[..., ChatModel]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,16 +39,24 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
 }
 ADAPTERS = {
     "writer": {"memory": "none", "salient": "rewrite"},
-    "writer-with-memory": {"memory": "attentive", "salient": "rewrite"},
-    "adapter-attentive": {"memory": "attentive", "salient": "none"},
+    "writer-with-memory": {"memory": "attentive-literal", "salient": "rewrite"},
+    "adapter-attentive": {"memory": "attentive-literal", "salient": "none"},
     "adapter-compressive-text": {"memory": "compressive", "salient": "text"},
 }
 BARTS: dict[str, dict[str, Any] | None] = {
     "bart": None,
-    "bart-attentive-text": {"memory": "attentive", "salient": "text"},
-    "bart-attentive-both": {"memory": "attentive", "memory_direction": "both"},
+    "bart-attentive-text": {"memory": "attentive-literal", "salient": "text"},
+    "bart-attentive-both": {"memory": "attentive-literal", "memory_direction": "both"},
     "bart-compressive-key-value": {"memory": "compressive", "salient": "key-value"},
 }
+
+
+def age(settings: Path) -> None:
+    """As they were when these flows were recorded: `attentive` was what is now `attentive-literal`."""
+    saved = json.loads(settings.read_text(encoding="utf-8"))
+    del saved["memory_format"]
+    saved["memory"] = saved["memory"].removesuffix("-literal")
+    settings.write_text(json.dumps(saved), encoding="utf-8")
 
 
 def noisy(model: torch.nn.Module) -> None:
@@ -66,6 +75,7 @@ def bart_folder(kind: str, base: Path, folder: Path) -> Path:
         model = AwesomeBart.from_pretrained(base, memory_size=8, memory_layers=2, **equipment)
         noisy(model)
         model.save_pretrained(folder)
+        age(folder / "config.json")
     short = GenerationConfig.from_pretrained(folder)
     short.update(num_beams=2, max_length=24, no_repeat_ngram_size=3, early_stopping=True)
     short.save_pretrained(folder)
@@ -85,9 +95,10 @@ def adapter_folder(kind: str, tokenizer: PreTrainedTokenizerFast, folder: Path) 
     model = AwesomeCausal(base, AdapterConfig(**options)).eval()
     with torch.no_grad():
         for name, weight in model.new_weights().items():
-            if not name.endswith(".initial"):
+            if not name.endswith((".initial", ".queries")):
                 weight.add_(0.15 * torch.randn_like(weight))
     model.save_pretrained(folder / "adapter")
+    age(folder / "adapter" / "adapter.json")
     return folder / "adapter"
 
 

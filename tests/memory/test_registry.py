@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,16 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from awesum import memory as memories
 from awesum.errors import AwesumError
-from awesum.memory import AttentiveMemory, CompressiveMemory, Memory, MemoryState, Recollection, Source, registry
+from awesum.memory import (
+    AttentiveMemory,
+    CompressiveMemory,
+    Memory,
+    MemoryState,
+    Recollection,
+    Source,
+    Written,
+    registry,
+)
 from awesum.memory.attention import SelfAttention, split
 from awesum.models.adapter import WEIGHTS, AdapterConfig, AwesomeCausal, Passage, after
 from awesum.models.bart import AwesomeBart, AwesomeConfig
@@ -41,7 +51,7 @@ class RunningMean(Memory):
         return cls(size)
 
     @classmethod
-    def check(cls, *, slots: int, ratio: int) -> None:
+    def check(cls, *, slots: int, ratio: int, heads: int | None = None) -> None:
         if slots == 13:
             raise ValueError(f"a toy memory is superstitious: memory_size={slots}")
 
@@ -52,15 +62,12 @@ class RunningMean(Memory):
         memory = self.scale.new_zeros(documents, 1, self.size)
         return MemoryState(memory, torch.ones(documents, 1, dtype=torch.bool, device=memory.device))
 
-    def settle(self, state: MemoryState) -> MemoryState:
-        if state.written is None or state.written_mask is None:
-            return state
-        weights = state.written_mask[..., None] / state.written_mask.sum(1).clamp(min=1)[:, None, None]
-        mean = (state.written * weights).sum(1, keepdim=True)
-        return MemoryState(torch.tanh(self.blend(state.memory + mean)), state.mask)
+    def write(self, state: MemoryState, written: Written) -> MemoryState:
+        weights = written.mask[..., None] / written.mask.sum(1).clamp(min=1)[:, None, None]
+        mean = (written.states * weights).sum(1, keepdim=True)
+        return replace(state, memory=torch.tanh(self.blend(state.memory + mean)))
 
-    def recall(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
-        state = self.settle(state)
+    def recollect(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
         keys = split(state.memory, 1)
         return Recollection(state.memory, state.mask, keys, keys)
 
@@ -80,15 +87,12 @@ class LastTokens(Memory):
         memory = self.project.weight.new_zeros(documents, 0, self.size)
         return MemoryState(memory, torch.zeros(documents, 0, dtype=torch.bool, device=memory.device))
 
-    def settle(self, state: MemoryState) -> MemoryState:
-        if state.written is None or state.written_mask is None:
-            return state
-        memory = torch.cat([state.memory, self.project(state.written)], 1)[:, -self.slots :]
-        return MemoryState(memory, torch.cat([state.mask, state.written_mask], 1)[:, -self.slots :])
+    def write(self, state: MemoryState, written: Written) -> MemoryState:
+        memory = torch.cat([state.memory, self.project(written.states)], 1)[:, -self.slots :]
+        return replace(state, memory=memory, mask=torch.cat([state.mask, written.mask], 1)[:, -self.slots :])
 
-    def recall(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
+    def recollect(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
         assert attention is not None
-        state = self.settle(state)
         source = attention.source(state.memory, state.mask)
         return Recollection(state.memory, state.mask, source.keys, source.values)
 
@@ -104,6 +108,7 @@ class LastTokens(Memory):
         return inputs
 
 
+KINDS = ("attentive", "attentive-literal", "compressive", "salient")
 TOYS = {"running-mean": RunningMean, "last-tokens": LastTokens}
 
 
@@ -179,8 +184,8 @@ def step(model: torch.nn.Module, learn: Any) -> None:
         assert not torch.equal(weight, before[name]), name
 
 
-def test_kinds_are_those_of_the_paper_and_the_toys() -> None:
-    assert memories.kinds() == ("attentive", "compressive", *TOYS)
+def test_kinds_are_ours_and_the_toys() -> None:
+    assert memories.kinds() == (*KINDS, *TOYS)
     assert memories.memory_class("attentive") is AttentiveMemory
     assert memories.memory_class("running-mean") is RunningMean
 
@@ -188,7 +193,7 @@ def test_kinds_are_those_of_the_paper_and_the_toys() -> None:
 def test_kinds_are_listed_without_torch() -> None:
     code = "import sys, awesum.memory; print(awesum.memory.kinds(), 'torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "('attentive', 'compressive') False\n"
+    assert found.stdout == f"{KINDS} False\n"
 
 
 def test_names_of_the_package_are_all_there() -> None:
@@ -213,17 +218,28 @@ def test_what_a_kind_does_is_what_it_implements() -> None:
     made = {kind: memories.make(kind, size=8, heads=2, slots=6) for kind in memories.kinds()}
     assert {kind: (memory.can_read, memory.gives_extra) for kind, memory in made.items()} == {
         "attentive": (True, False),
+        "attentive-literal": (True, False),
         "compressive": (False, True),
+        "salient": (False, True),
         "running-mean": (True, False),
         "last-tokens": (True, True),
     }
     numbers = {kind: memory.numbers(width=4) for kind, memory in made.items()}
-    assert numbers == {"attentive": 6 * 24, "compressive": 6 * 16, "running-mean": 24, "last-tokens": 6 * 32}
+    assert numbers == {
+        "attentive": 6 * 24,
+        "attentive-literal": 6 * 24,
+        "compressive": 6 * 16,
+        "salient": 6 * 16,
+        "running-mean": 24,
+        "last-tokens": 6 * 32,
+    }
 
 
 def test_settings_are_checked_against_the_registry() -> None:
     for make in (lambda **options: AwesomeConfig(**BART | options), AdapterConfig):
-        with pytest.raises(AwesumError, match="none, attentive, compressive, running-mean, last-tokens"):
+        with pytest.raises(
+            AwesumError, match="none, attentive, attentive-literal, compressive, salient, running-mean, last-tokens"
+        ):
             make(memory="walking-mean")
         with pytest.raises(AwesumError, match="did you mean 'running-mean'"):
             make(memory="runing-mean")
@@ -270,7 +286,7 @@ def test_causal_model_has_it(kind: str, tmp_path: Path) -> None:
         assert torch.equal(loaded.new_weights()[name], weight), name
 
 
-@pytest.mark.parametrize("kind", [*TOYS, "attentive", "compressive"])
+@pytest.mark.parametrize("kind", [*TOYS, *KINDS])
 @torch.no_grad()
 def test_documents_together_read_what_each_reads_alone(kind: str) -> None:
     """Whose memories are of other lengths: two segments of one document, one of the other."""

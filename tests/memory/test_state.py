@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 import torch
 
-from awesum.memory import AttentiveMemory, MemoryState, Recollection
+from awesum.memory import AttentiveMemory, MemoryState, Recollection, Written
 from awesum.models.bart import Memories
 
 
@@ -16,13 +16,19 @@ def some_state(graph: bool = False) -> MemoryState:
     return MemoryState(
         torch.randn(3, 4, 8, requires_grad=graph) * 1,
         torch.rand(3, 4) > 0.5,
-        torch.randn(3, 5, 8, requires_grad=graph) * 1,
-        torch.rand(3, 5) > 0.5,
+        torch.rand(3, 4),
+        tuple(
+            Written(torch.randn(3, length, 8, requires_grad=graph) * 1, torch.rand(3, length) > 0.5, salience)
+            for length, salience in ((5, None), (2, torch.rand(3, 2)))
+        ),
+        depth=2,
     )
 
 
 def tensors(state: MemoryState) -> dict[str, torch.Tensor]:
-    return vars(state)
+    found = state.tensors()
+    assert len(found) == 3 + 2 + 3 or not state.pending
+    return found
 
 
 def test_detach_cuts_the_graph_and_leaves_the_original() -> None:
@@ -31,9 +37,10 @@ def test_detach_cuts_the_graph_and_leaves_the_original() -> None:
     for name, tensor in tensors(cut).items():
         assert not tensor.requires_grad
         assert tensor.grad_fn is None
-        assert torch.equal(tensor, getattr(state, name))
+        assert torch.equal(tensor, state.tensors()[name])
+    assert cut.depth == 2
     assert state.memory.grad_fn is not None
-    assert state.written.grad_fn is not None
+    assert state.pending[1].states.grad_fn is not None
 
 
 def test_what_follows_a_segment_has_no_graph() -> None:
@@ -49,14 +56,14 @@ def test_select_takes_documents_in_order(rows: list[int]) -> None:
     state = some_state()
     chosen = state.select(torch.tensor(rows, dtype=torch.long))
     for name, tensor in tensors(chosen).items():
-        assert torch.equal(tensor, getattr(state, name)[rows])
+        assert torch.equal(tensor, state.tensors()[name][rows])
 
 
 def test_state_before_the_first_segment_has_nothing_to_write() -> None:
     state = MemoryState(torch.randn(3, 4, 8), torch.ones(3, 4, dtype=torch.bool))
     for made in (state.detach(), state.select(torch.tensor([1])), state.to("cpu")):
-        assert made.written is None
-        assert made.written_mask is None
+        assert made.pending == ()
+        assert made.salience is None
     assert state.memory.shape[0] == 3
 
 
@@ -93,7 +100,7 @@ def test_memories_select_and_move_those_of_all_layers() -> None:
         before, after = getattr(memories, name), getattr(chosen, name)
         assert before.keys() == after.keys()
         for layer in before:
-            assert torch.equal(after[layer].written, before[layer].written[[2, 0]])
+            assert torch.equal(after[layer].pending[1].states, before[layer].pending[1].states[[2, 0]])
             assert torch.equal(after[layer].mask, before[layer].mask[[2, 0]])
     moved = memories.to("meta")
     assert {state.memory.device.type for part in vars(moved).values() for state in part.values()} == {"meta"}

@@ -52,6 +52,7 @@ from awesum.recurrence.causal import Step, answer, first_rows
 from awesum.settings import ADAPTER
 from awesum.training.trunk import read_now
 from tests.reference.adapter import Document
+from tests.reference.memory import vectors
 
 END, VOCABULARY = 2, 53
 TINY: dict[str, Any] = {
@@ -84,7 +85,7 @@ FAMILIES: dict[str, PretrainedConfig] = {
 }
 SMALL: dict[str, Any] = {"memory_layers": 2, "update_layers": 2, "memory_size": 6, "compression_ratio": 2, "rank": 3}
 UPDATES = ["none", "low-rank", "full"]
-MEMORIES = ["attentive", "compressive"]
+MEMORIES = ["attentive", "attentive-literal", "compressive"]
 
 
 def pretrained(family: str = "llama", seed: int = 0, **changes: Any) -> PreTrainedModel:
@@ -109,7 +110,7 @@ def adapted(base: PreTrainedModel, trained: bool = False, **options: Any) -> Awe
     if trained:
         with torch.no_grad():
             for name, weight in model.new_weights().items():
-                if not name.endswith(".initial"):
+                if not name.endswith((".initial", ".queries")):
                     weight.add_(0.15 * torch.randn_like(weight))
     return model
 
@@ -249,9 +250,27 @@ def test_losses_and_memories_are_those_of_the_equations(memory: str, family: str
     assert compared(model) == (set() if memory == "none" else {2, 3})
 
 
-def compared(model: AwesomeCausal) -> set[int]:
+@pytest.mark.parametrize("given", [False, True], ids=["all alike", "some salient"])
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_salient_memory_is_that_of_the_reference(family: str, given: bool) -> None:
+    """Six slots for more tokens than that; what is not selected is never kept."""
+    model = adapted(pretrained(family), trained=True, memory="salient", update="low-rank")
+    chance = random.Random(5)
+    batch = [
+        replace(
+            each,
+            salience=[[chance.choice([0, 0.25, 0.5, 1]) for _ in segment] for segment in each.segments]
+            if given
+            else [],
+        )
+        for each in documents()
+    ]
+    assert compared(model, batch) == {2, 3}
+
+
+def compared(model: AwesomeCausal, batch: list[DocumentInputs] | None = None) -> set[int]:
     """The layers that remember, once losses and memories of some documents were found to be the equations'."""
-    batch = documents()
+    batch = batch or documents()
     slow = [Document(model) for _ in batch]
     states: States = model.start(3)
     for number in range(3):
@@ -266,6 +285,8 @@ def compared(model: AwesomeCausal) -> set[int]:
                 for at, one in enumerate(slow):
                     ours = of[kind].memory[at][of[kind].mask[at]].numpy()
                     theirs = one.memory[layer, kind]
+                    if isinstance(theirs, list):
+                        theirs = vectors(theirs, ours.shape[1])
                     theirs = np.concatenate(theirs) if isinstance(theirs, tuple) else theirs
                     np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4)
     return set(recalled)
@@ -351,16 +372,17 @@ def test_only_the_segment_and_the_answer_are_written(memory: str) -> None:
     _, states = answer(model, model.start(3), step_of(model, batch, 0))
     for of in states.values():
         for state in of.values():
-            assert not state.written.requires_grad
+            assert not state.pending[0].states.requires_grad
             assert not state.memory.requires_grad
-        assert of["source"].written_mask.sum(1).tolist() == [len(each.segments[0]) - 2 for each in batch]
-        assert of["summary"].written_mask.sum(1).tolist() == [len(each.targets[0]) - 1 for each in batch]
+        assert of["source"].pending[0].mask.sum(1).tolist() == [len(each.segments[0]) - 2 for each in batch]
+        assert of["summary"].pending[0].mask.sum(1).tolist() == [len(each.targets[0]) - 1 for each in batch]
 
     def written(kind: str, **changes: Any) -> torch.Tensor:
         changed = DocumentInputs(**vars(batch[0]) | changes)
         with torch.no_grad():
             _, after = answer(model, model.start(1), step_of(model, [changed], 0))
-        return after[2][kind].written[after[2][kind].written_mask]
+        (written,) = after[2][kind].pending
+        return written.states[written.mask]
 
     first = batch[0]
     end = {"targets": [[*first.targets[0][:-1], 9]]}
@@ -394,7 +416,7 @@ def test_empty_answer_leaves_the_memory_of_the_summary(memory: str) -> None:
 
 # ---------------------------------------------------------------------------------------------------------- learning
 
-UPDATE_OF_MEMORY = ("writing", "u1", "u2", "g1", "g2")
+UPDATE_OF_MEMORY = ("writing", "u1", "u2", "g1", "g2", "gate")
 
 
 @pytest.mark.parametrize("update", UPDATES)
@@ -403,7 +425,7 @@ def test_every_new_weight_learns_and_no_other(memory: str, update: str) -> None:
     model = adapted(pretrained(), trained=True, memory=memory, update=update, memory_size=4)
     batch = documents()
     states: States = model.start(3)
-    new = {name: weight for name, weight in model.new_weights().items() if not name.endswith(".initial")}
+    new = {name: weight for name, weight in model.new_weights().items() if not name.endswith((".initial", ".queries"))}
     assert bool(new) == (memory != "none" or update != "none")
     learned: list[set[str]] = []
     for number in range(2):
@@ -412,7 +434,7 @@ def test_every_new_weight_learns_and_no_other(memory: str, update: str) -> None:
             losses.sum().backward()
         learned.append({name for name, weight in new.items() if weight.grad is not None and weight.grad.any()})
         model.zero_grad(set_to_none=True)
-    late = {name for name in new if memory == "attentive" and set(name.split(".")) & set(UPDATE_OF_MEMORY)}
+    late = {name for name in new if memory.startswith("attentive") and set(name.split(".")) & set(UPDATE_OF_MEMORY)}
     late |= {name for name in new if ".compress." in name}
     assert learned[0] == set(new) - late
     assert learned[1] == set(new)
@@ -721,12 +743,12 @@ def test_slots_keep_their_own_memories() -> None:
     slots.note(Passage(written={2: right, 3: right}), torch.tensor([[4, 5, 6], [4, 5, 6]]), [3, 3])
     states = slots.after(1, 4)
     for layer in (2, 3):
-        assert torch.equal(states[layer]["summary"].written[0], right[1])
-        assert torch.equal(states[layer]["source"].written[0], read.written[layer][0, 1:3])
+        assert torch.equal(states[layer]["summary"].pending[0].states[0], right[1])
+        assert torch.equal(states[layer]["source"].pending[0].states[0], read.written[layer][0, 1:3])
     slots.move(1, 0)
-    assert torch.equal(slots.after(0, 3)[2]["summary"].written[0], right[1, :2])
-    assert slots.after(0, 1)[2]["summary"].written is None
-    assert slots.after(0, 0)[2]["summary"].written is None
+    assert torch.equal(slots.after(0, 3)[2]["summary"].pending[0].states[0], right[1, :2])
+    assert slots.after(0, 1)[2]["summary"].pending == ()
+    assert slots.after(0, 0)[2]["summary"].pending == ()
 
 
 def test_end_of_an_answer_is_what_the_model_says() -> None:
@@ -746,3 +768,31 @@ def pretrained_without_end() -> PreTrainedModel:
     base = pretrained()
     base.generation_config.eos_token_id = base.config.eos_token_id = None
     return base
+
+
+@torch.no_grad()
+def test_older_adapter_is_loaded_as_the_literal_variant(tmp_path: Path) -> None:
+    """With the same answers; and neither variant is loaded as the other."""
+    model = adapted(pretrained(), trained=True, memory="attentive-literal")
+    expected, _ = answer(model, model.start(1), step_of(model, documents()[:1], 0))
+    model.save_pretrained(tmp_path)
+    stored = json.loads((tmp_path / ADAPTER).read_text())
+    assert stored.pop("memory_format") == 2
+    (tmp_path / ADAPTER).write_text(json.dumps(stored | {"memory": "attentive"}))
+    assert read_config(tmp_path).memory == "attentive-literal"
+    loaded = AwesomeCausal(pretrained(), read_config(tmp_path))
+    loaded.load_adapter(tmp_path)
+    found, _ = answer(loaded.eval(), loaded.start(1), step_of(loaded, documents()[:1], 0))
+    torch.testing.assert_close(found, expected)
+    other = adapted(pretrained(), memory="attentive")
+    with pytest.raises(AwesumError, match=r"memory='attentive-literal', not 'attentive'.*='attentive-literal'"):
+        other.load_adapter(tmp_path)
+    other.save_pretrained(tmp_path)
+    with pytest.raises(AwesumError, match=r"memory='attentive', not 'attentive-literal'.*='attentive'"):
+        model.load_adapter(tmp_path)
+
+
+def test_slots_fewer_than_heads_are_refused() -> None:
+    with pytest.raises(AwesumError, match="memory_size=3 is less than the 4 attention heads") as error:
+        adapted(pretrained(), memory="attentive", memory_size=3)
+    one_line(error)

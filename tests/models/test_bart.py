@@ -23,7 +23,7 @@ from transformers.models.bart.modeling_bart import shift_tokens_right
 from transformers.utils import logging as library_logging
 
 from awesum.errors import AwesumError
-from awesum.memory import MemoryState, Recollection
+from awesum.memory import MemoryState
 from awesum.models import bart as module
 from awesum.models.bart import (
     AwesomeBart,
@@ -33,9 +33,10 @@ from awesum.models.bart import (
     Memories,
     Pass,
     Salient,
+    load_config,
 )
 from awesum.models.memory_settings import memory_layers
-from tests.reference.memory import Document, attentive_update, compressive_update
+from tests.reference.memory import Document, attentive_update, compressive_update, vectors
 
 TINY: dict[str, Any] = {
     "vocab_size": 53,
@@ -54,7 +55,8 @@ TINY: dict[str, Any] = {
     "forced_eos_token_id": None,
 }
 MEMORY: dict[str, Any] = {"memory_layers": 2, "memory_size": 10, "compression_ratio": 3}
-KINDS = ["attentive", "compressive"]
+ATTENTIVE = ["attentive", "attentive-literal"]
+KINDS = [*ATTENTIVE, "compressive"]
 LENGTHS = [[9, 4, 8], [5, 9, 3], [2, 6, 7]]
 """Of the three segments of three documents: two are always padded, and not always the same."""
 TARGETS = [[4, 6, 3], [7, 2, 5], [3, 5, 4]]
@@ -271,9 +273,16 @@ def test_without_memory_as_many_parameters_as_bart_large() -> None:
 # ---------------------------------------------------------------------------------------------------- with memory
 
 
+def rows_of(memory: Any, kind: str) -> np.ndarray:
+    """The vectors of a memory as the reference has it."""
+    if kind == "salient":
+        return vectors(memory, 24)
+    return memory if kind in ATTENTIVE else np.concatenate(memory)
+
+
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("layers", [2, "all", [1]])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "salient"])
 @torch.no_grad()
 def test_it_is_the_paper(kind: str, layers: Any, attention: str) -> None:
     """The whole model, three segments, each document of a padded batch against NumPy for that document alone."""
@@ -311,7 +320,7 @@ def test_it_is_the_paper(kind: str, layers: Any, attention: str) -> None:
                 side, _, layer = place.split(".")
                 found = made[side][int(layer)]
                 held = found.memory[row][found.mask[row]]
-                rows = expected if kind == "attentive" else np.concatenate(expected)
+                rows = rows_of(expected, kind)
                 np.testing.assert_allclose(held, rows, rtol=1e-8, atol=1e-10)
 
 
@@ -448,8 +457,12 @@ def test_nothing_stays_on_the_model(kind: str) -> None:
 # ------------------------------------------------------------------------------------------------------- gradients
 
 
-NEEDED = {"attentive": {"reading", "writing", "u1", "u2", "g1", "g2", "layer_norm"}, "compressive": {"compress"}}
-UPDATE = {"attentive": ("writing", "u1", "u2", "g1", "g2"), "compressive": ("compress",)}
+UPDATE = {
+    "attentive": ("writing", "u1", "u2", "g1", "g2", "gate"),
+    "attentive-literal": ("writing", "u1", "u2", "g1", "g2"),
+    "compressive": ("compress",),
+}
+NEEDED = {kind: {*UPDATE[kind], *({"reading", "layer_norm"} if kind in ATTENTIVE else ())} for kind in KINDS}
 
 
 def without_gradient(model: AwesomeBart, parts: tuple[str, ...] = ("memory", "ahead")) -> set[str]:
@@ -469,7 +482,7 @@ def test_every_weight_of_the_memory_learns_from_the_next_segment(kind: str) -> N
     after_first = without_gradient(model)
     assert {name.split(".memory.")[1].split(".")[0] for name in after_first} == set(UPDATE[kind])
     assert after_first == {
-        name for name, _ in model.named_parameters() if any(f".memory.{part}." in name for part in UPDATE[kind])
+        name for name, _ in model.named_parameters() if any(f".memory.{part}." in f"{name}." for part in UPDATE[kind])
     }
     model(**Batch(1).inputs, memory=first.memory).loss.backward()
     assert not without_gradient(model)
@@ -490,7 +503,7 @@ def test_after_one_step_of_a_fresh_model_everything_learns(kind: str) -> None:
             output = model(**Batch(segment).inputs, memory=memory)
             output.loss.backward()
             memory = output.memory
-        if step == 0 and kind == "attentive":
+        if step == 0 and kind in ATTENTIVE:
             weights = {name for name, _ in model.named_parameters() if ".memory." in name}
             assert without_gradient(model) == {name for name in weights if "reading.out_proj" not in name}
         optimizer.step()
@@ -512,13 +525,10 @@ def test_gradient_is_that_of_one_segment_with_its_memory_given(kind: str) -> Non
     for side in ("encoder", "decoder"):
         for index, state in getattr(second.memory, side).items():
             layer = getattr(model.model, side).layers[index]
-            if kind == "attentive":
-                memory, mask = layer.memory.update(state.memory, state.written, state.written_mask), state.mask
-            else:
-                memory, mask = layer.memory.update(state.memory, state.mask, state.written, state.written_mask)
-            written.setdefault(side, {})[index] = replace(
-                state, memory=memory, mask=mask, written=None, written_mask=None
-            )
+            (new,) = state.pending
+            settled = layer.memory.write(replace(state, pending=()), new)
+            assert not settled.pending
+            written.setdefault(side, {})[index] = settled
     model(**third.inputs, memory=Memories(**written)).loss.backward()
     for name, gradient in gradients(model).items():
         close(lazily[name], gradient, name)
@@ -527,7 +537,7 @@ def test_gradient_is_that_of_one_segment_with_its_memory_given(kind: str) -> Non
 def states_of(memories: Memories) -> Iterator[torch.Tensor]:
     for part in (memories.encoder, memories.decoder, memories.ahead):
         for state in part.values():
-            yield from (tensor for tensor in vars(state).values() if tensor is not None)
+            yield from state.tensors().values()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -591,9 +601,7 @@ def test_state_keeps_nothing_of_a_segment_s_graph(kind: str, backward: bool) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_state_that_is_not_cut_off_would_show(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        Recollection, "then", lambda self, written, mask: MemoryState(self.memory, self.mask, written, mask)
-    )
+    monkeypatch.setattr(MemoryState, "cut", lambda self: self)
     _, left = alive_after(tiny(memory=kind), 4, backward=False)
     assert left == sorted(set(left))
     assert left[-1] > 0
@@ -761,7 +769,7 @@ def talkative() -> Any:
 @torch.no_grad()
 def test_greedy_generation_is_a_loop_without_a_cache(kind: str, talkative: Any) -> None:
     lengths, differs = set(), 0
-    for seed in range(2):
+    for seed in range(4):
         model = talkative(kind, seed)
         memory = run(model, 2)[-1].memory
         batch = Batch(2)
@@ -786,7 +794,7 @@ def test_greedy_generation_is_a_loop_without_a_cache(kind: str, talkative: Any) 
 def test_beam_search_of_a_batch_is_that_of_each_document(kind: str, talkative: Any) -> None:
     options = {"num_beams": 3, "length_penalty": 1.5, "no_repeat_ngram_size": 3, "max_new_tokens": 10}
     lengths = set()
-    for seed in range(2):
+    for seed in range(4):
         model = talkative(kind, seed)
         memory = run(model, 2)[-1].memory
         found = write(model, Batch(2), memory, **options)
@@ -923,7 +931,7 @@ def test_memory_of_later_segments(kind: str) -> None:
         assert trunk.requires_grad
         assert not saved
         for state in states.values():
-            assert all(tensor.grad_fn is None and not tensor.requires_grad for tensor in vars(state).values())
+            assert all(tensor.grad_fn is None and not tensor.requires_grad for tensor in state.tensors().values())
     memory = None
     for segment in range(3):
         memory = replace(memory or model.start(3), ahead=before[segment])
@@ -947,17 +955,17 @@ def test_memory_of_later_segments_is_the_equations(kind: str) -> None:
     w = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     name, row = "model.encoder.layers.3.ahead", 1
     states = encoder.start(3, ahead=True)
-    expected: Any = w[f"{name}.initial"] if kind == "attentive" else (np.zeros((0, 24)), np.zeros((0, 24)))
+    expected: Any = w[f"{name}.initial"] if kind in ATTENTIVE else (np.zeros((0, 24)), np.zeros((0, 24)))
     for segment in (2, 1):
         batch = Batch(segment)
         states = encoder.look_ahead(encoder.trunk(batch.ids, batch.mask), batch.mask, states)
-        written = states[3].written[row, : batch.lengths[row]].numpy()
-        if kind == "attentive":
+        written = states[3].pending[0].states[row, : batch.lengths[row]].numpy()
+        if kind in ATTENTIVE:
             expected = attentive_update(w, name, expected, written, 4)
         else:
             expected = compressive_update(w, name, expected, written, 10, 3)
     found = encoder.recollect(states, ahead=True)[3]
-    rows = expected if kind == "attentive" else np.concatenate(expected)
+    rows = expected if kind in ATTENTIVE else np.concatenate(expected)
     np.testing.assert_allclose(found.memory[row][found.mask[row]], rows, rtol=1e-8, atol=1e-10)
 
 
@@ -1215,6 +1223,58 @@ def test_folder_records_its_system(system: str, bart_folder: Path, tmp_path: Pat
     assert AwesomeBart.from_pretrained(tmp_path).config.system == system
 
 
+def aged(folder: Path) -> None:
+    """A folder as it was saved when `attentive` was what is now `attentive-literal`."""
+    stored = json.loads((folder / "config.json").read_text())
+    assert stored.pop("memory_format") == 2
+    stored["memory"] = stored["memory"].removesuffix("-literal")
+    (folder / "config.json").write_text(json.dumps(stored))
+
+
+@pytest.mark.parametrize("kind", ["attentive-literal", "compressive"])
+@torch.no_grad()
+def test_older_checkpoint_is_loaded_as_the_literal_variant(kind: str, tmp_path: Path) -> None:
+    """By every way there is, with the same output; what was never attentive is what it was."""
+    model = tiny(memory=kind)
+    expected = run(model)
+    model.save_pretrained(tmp_path)
+    aged(tmp_path)
+    for loaded in (AwesomeBart.from_pretrained(tmp_path), AutoModelForSeq2SeqLM.from_pretrained(tmp_path)):
+        assert loaded.config.memory == kind
+        for ours, theirs in zip(run(loaded), expected, strict=True):
+            close(ours.logits, theirs.logits)
+    assert load_config(str(tmp_path)).memory == kind
+    loaded.save_pretrained(tmp_path / "again")
+    assert AwesomeBart.from_pretrained(tmp_path / "again").config.memory == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "is_old"),
+    [
+        ("attentive", "attentive-literal", False),
+        ("attentive-literal", "attentive", False),
+        ("attentive-literal", "attentive", True),
+    ],
+)
+def test_one_variant_is_not_loaded_as_the_other(kind: str, other: str, is_old: bool, tmp_path: Path) -> None:
+    tiny(memory=kind).save_pretrained(tmp_path)
+    if is_old:
+        aged(tmp_path)
+    with pytest.raises(
+        AwesumError, match=f"memory='{kind}', not '{other}': load it as it is .memory='{kind}'."
+    ) as error:
+        AwesomeBart.from_pretrained(tmp_path, memory=other)
+    assert "\n" not in str(error.value)
+    assert AwesomeBart.from_pretrained(tmp_path, memory=kind).config.memory == kind
+
+
+def test_slots_fewer_than_heads_are_refused() -> None:
+    for kind in ATTENTIVE:
+        with pytest.raises(AwesumError, match=r"memory_size=3 is less than the 4 attention heads.*give at least 4"):
+            AwesomeConfig(**TINY | {"memory": kind, "memory_size": 3})
+    AwesomeConfig(**TINY | {"memory": "salient", "memory_size": 3})
+
+
 def test_folder_of_before_systems_still_loads(trained_folder: Path, tmp_path: Path) -> None:
     folder = copy_of(trained_folder, tmp_path)
     saved = json.loads((folder / "config.json").read_text())
@@ -1231,12 +1291,13 @@ def test_folder_of_before_systems_still_loads(trained_folder: Path, tmp_path: Pa
     [
         (
             {"memory": "atentive"},
-            "memory='atentive' is not one of none, attentive, compressive; did you mean 'attentive'?",
+            "memory='atentive' is not one of none, attentive, attentive-literal, compressive, salient; did you mean "
+            "'attentive'?",
         ),
         ({"memory": "compresive"}, "did you mean 'compressive'?"),
         ({"salient": "keyvalue"}, "did you mean 'key-value'?"),
         ({"memory_direction": "forwards"}, "did you mean 'forward'?"),
-        ({"memory": "xyz"}, "memory='xyz' is not one of none, attentive, compressive"),
+        ({"memory": "xyz"}, "memory='xyz' is not one of none, attentive, attentive-literal, compressive"),
         ({"memory_layers": 4}, "there are 3 layers"),
         ({"memory_layers": 0}, "for none of them, memory='none'"),
         ({"memory_layers": [3]}, "there are 3 layers, 0 to 2"),

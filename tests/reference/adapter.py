@@ -20,7 +20,9 @@ from tests.reference.memory import (
     compressive_update,
     linear,
     nothing,
+    salient_update,
     softmax,
+    vectors,
 )
 
 
@@ -28,7 +30,7 @@ def weights(model: torch.nn.Module) -> dict[str, Array]:
     """Every weight by its name, with the updates in it."""
     found: dict[str, Array] = {}
     for place, module in model.named_modules(remove_duplicate=False):
-        for name in ("weight", "bias", "initial"):
+        for name in ("weight", "bias", "initial", "queries", "gate"):
             tensor = getattr(module, name, None)
             if isinstance(tensor, torch.Tensor):
                 found[f"{place}.{name}"] = tensor.detach().double().numpy()
@@ -52,12 +54,16 @@ class Document:
         self.memory: dict[tuple[int, str], Any] = {}
         for layer in self.remembering:
             for kind in KINDS:
-                attentive = self.config.memory == "attentive"
-                start = self.w[f"model.layers.{layer}.memory.{kind}.initial"] if attentive else self._nothing()
-                self.memory[layer, kind] = start
+                self.memory[layer, kind] = self._start(f"model.layers.{layer}.memory.{kind}")
 
-    def _nothing(self) -> tuple[Array, Array]:
-        return nothing(self.text.hidden_size)
+    @property
+    def is_attentive(self) -> bool:
+        return self.config.memory.startswith("attentive")
+
+    def _start(self, name: str) -> Any:
+        if self.is_attentive:
+            return self.w[f"{name}.initial"]
+        return [] if self.config.memory == "salient" else nothing(self.text.hidden_size)
 
     def losses(self, document: DocumentInputs, number: int) -> list[float]:
         """The loss of each token of a target; the segment is written to memory."""
@@ -65,7 +71,8 @@ class Document:
         prompt = [*document.segments[number], *document.requests[number]]
         logits, states = self.logits(prompt, target[:-1])
         own = slice(document.frame, len(document.segments[number]))
-        self.remember(states, own, len(prompt), len(target) - 1)
+        salience = np.array(document.salience[number][own]) if document.salience else None
+        self.remember(states, own, len(prompt), len(target) - 1, salience)
         logits -= logits.max(1, keepdims=True)
         logits -= np.log(np.exp(logits).sum(1, keepdims=True))
         return [-float(row[token]) for row, token in zip(logits, target, strict=True)]
@@ -80,17 +87,22 @@ class Document:
         hidden = self._norm("model.norm", hidden[len(prompt) - 1 :])
         return hidden @ self.w["lm_head.weight"].T, states
 
-    def remember(self, states: dict[int, Array], own: slice, prompt: int, answered: int) -> None:
+    def remember(
+        self, states: dict[int, Array], own: slice, prompt: int, answered: int, salience: Array | None = None
+    ) -> None:
         """Write the own tokens of a segment, and the first `answered` of its answer, to memory."""
         for (layer, kind), memory in self.memory.items():
             new = states[layer][own] if kind == "source" else states[layer][prompt : prompt + answered]
             if not len(new):
                 continue
             name = f"model.layers.{layer}.memory.{kind}"
-            if self.config.memory == "attentive":
+            slots, ratio = self.config.memory_size, self.config.compression_ratio
+            if self.is_attentive:
                 self.memory[layer, kind] = attentive_update(self.w, name, memory, new, self.heads)
+            elif self.config.memory == "salient":
+                how = salience if kind == "source" else None
+                self.memory[layer, kind] = salient_update(memory, new, how, slots)
             else:
-                slots, ratio = self.config.memory_size, self.config.compression_ratio
                 self.memory[layer, kind] = compressive_update(self.w, name, memory, new, slots, ratio)
 
     def _layer(self, layer: int, inp: Array, border: int, states: dict[int, Array]) -> Array:
@@ -109,7 +121,7 @@ class Document:
         if f"{name}.q_norm.weight" in self.w:
             q, k = self._norm(f"{name}.q_norm", q), self._norm(f"{name}.k_norm", k)
         q, k = self._rotated(q), self._rotated(k)
-        others = np.concatenate([np.zeros((0, inp.shape[1])), *self._compressed(layer)])
+        others = np.concatenate([np.zeros((0, inp.shape[1])), *self._extra(layer)])
         name = f"{place}.answering.self_attn"
         extra = [np.zeros((0, *k.shape[1:]))] * 2
         if len(others):
@@ -134,9 +146,9 @@ class Document:
             hidden = inp[side] + linear(self.w, f"{name}.self_attn.o_proj", found[side])
             normed = self._norm(f"{name}.post_attention_layernorm", hidden)
             if layer in self.remembering:
-                new = normed if self.config.memory == "attentive" else given[side]
+                new = normed if self.is_attentive else given[side]
                 states[layer] = np.concatenate([states[layer], new]) if layer in states else new
-            if name.endswith(".answering") and layer in self.remembering and self.config.memory == "attentive":
+            if name.endswith(".answering") and layer in self.remembering and self.is_attentive:
                 read = [
                     attentive_read(self.w, f"{place}.memory.{kind}", normed, self.memory[layer, kind], self.heads)
                     for kind in KINDS
@@ -149,9 +161,11 @@ class Document:
             made.append(hidden + linear(self.w, f"{name}.mlp.down_proj", inner))
         return np.concatenate(made)
 
-    def _compressed(self, layer: int) -> list[Array]:
-        if self.config.memory != "compressive" or layer not in self.remembering:
+    def _extra(self, layer: int) -> list[Array]:
+        if self.is_attentive or layer not in self.remembering:
             return []
+        if self.config.memory == "salient":
+            return [vectors(self.memory[layer, kind], self.text.hidden_size) for kind in KINDS]
         return [half for kind in KINDS for half in self.memory[layer, kind]]
 
     def _norm(self, name: str, x: Array) -> Array:

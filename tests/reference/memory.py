@@ -46,10 +46,18 @@ def attend(w: Weights, name: str, queries: Array, others: Array, heads: int, vis
     return linear(w, f"{name}.out_proj", np.concatenate(found, 1))
 
 
+def of_size_one(x: Array) -> Array:
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-4)
+
+
 def attentive_update(w: Weights, name: str, memory: Array, hidden: Array, heads: int) -> Array:
-    """Equations 9 to 12."""
-    s = attend(w, f"{name}.writing", memory, hidden, heads)
-    g = sigmoid(linear(w, f"{name}.g1", memory) + linear(w, f"{name}.g2", s))
+    """Equations 9 to 12; with a query for each slot, if there is one, in the variant that keeps slots distinct."""
+    if f"{name}.queries" in w:
+        s = attend(w, f"{name}.writing", memory + w[f"{name}.queries"], of_size_one(hidden), heads)
+        s = of_size_one(s - s.mean(0))
+    else:
+        s = attend(w, f"{name}.writing", memory, hidden, heads)
+    g = sigmoid(linear(w, f"{name}.g1", memory) + linear(w, f"{name}.g2", s) + w.get(f"{name}.gate", 0))
     u = np.tanh(linear(w, f"{name}.u1", memory) + linear(w, f"{name}.u2", s))
     return g * u + (1 - g) * memory
 
@@ -87,6 +95,28 @@ def compressive_update(
     return np.concatenate([compressed, older])[-half:], newest[cut:]  # (5), (4)
 
 
+Kept = list[tuple[Array, float]]
+"""A salient memory: vectors and how salient they are, the oldest first."""
+
+
+def salient_update(memory: Kept, hidden: Array, salience: Array | None, slots: int) -> Kept:
+    """The new ones are added; while there are too many, the least salient goes, the oldest of several."""
+    kept = list(memory)
+    for number, vector in enumerate(hidden):
+        how = 1.0 if salience is None else float(salience[number])
+        if how > 0:
+            kept.append((vector, how))
+    while len(kept) > slots:
+        least = min(how for _, how in kept)
+        del kept[next(place for place, (_, how) in enumerate(kept) if how == least)]
+    return kept
+
+
+def vectors(memory: Kept, size: int) -> Array:
+    """Those of a salient memory."""
+    return np.array([vector for vector, _ in memory]).reshape(-1, size)
+
+
 def nothing(size: int) -> tuple[Array, Array]:
     """A compressive memory before the first segment."""
     return np.zeros((0, size)), np.zeros((0, size))
@@ -113,13 +143,15 @@ class Document:
         size = w["model.shared.weight"].shape[1]
         self.memory = {
             f"{side}.layers.{layer}": w[f"model.{side}.layers.{layer}.memory.initial"]
-            if kind == "attentive"
-            else nothing(size)
+            if kind.startswith("attentive")
+            else ([] if kind == "salient" else nothing(size))
             for side in layers
             for layer in layers[side]
         }
 
-    def segment(self, tokens: list[int], target: list[int], salient: Array | None = None) -> tuple[Array, Array]:
+    def segment(
+        self, tokens: list[int], target: list[int], salient: Array | None = None, salience: Array | None = None
+    ) -> tuple[Array, Array]:
         """The encoder's output and the logits; the memories are updated at once, when the segment is done."""
         written: dict[str, Array] = {}
         encoded = self._embed("encoder", tokens)
@@ -130,7 +162,7 @@ class Document:
             hidden = self._layer("decoder", layer, hidden, encoded, None, written)
         logits = hidden @ self.w["model.shared.weight"].T + self.w["final_logits_bias"][0]
         for place, states in written.items():
-            self.memory[place] = self._updated(place, states)
+            self.memory[place] = self._updated(place, states, salience if place.startswith("encoder") else None)
         return encoded, logits
 
     def _count(self, side: str) -> int:
@@ -155,8 +187,10 @@ class Document:
         others = np.zeros((0, inp.shape[1]))
         if salient is not None:
             others = np.concatenate([others, linear(w, f"{name}.salient_projection", salient)])
-        if place in self.memory and self.kind == "compressive":
-            others = np.concatenate([others, *self.memory[place]])
+        if place in self.memory and not self.kind.startswith("attentive"):
+            held = self.memory[place]
+            held = [vectors(held, inp.shape[1])] if self.kind == "salient" else held
+            others = np.concatenate([others, *held])
             written[place] = inp
         causal = (
             np.tril(np.ones((len(inp), len(inp)), dtype=bool)) if side == "decoder" else np.ones((len(inp),) * 2, bool)
@@ -164,7 +198,7 @@ class Document:
         visible = np.concatenate([np.ones((len(inp), len(others)), dtype=bool), causal], 1)
         found = attend(w, f"{name}.self_attn", inp, np.concatenate([others, inp]), heads, visible)  # (7), (8)
         hidden = norm(w, f"{name}.self_attn_layer_norm", inp + found)
-        if place in self.memory and self.kind == "attentive":
+        if place in self.memory and self.kind.startswith("attentive"):
             written[place] = hidden
             hidden = hidden + attentive_read(w, f"{name}.memory", hidden, self.memory[place], heads)
         if encoded is not None:
@@ -173,8 +207,10 @@ class Document:
         inner = linear(w, f"{name}.fc2", gelu(linear(w, f"{name}.fc1", hidden)))
         return norm(w, f"{name}.final_layer_norm", hidden + inner)
 
-    def _updated(self, place: str, states: Array) -> Array | tuple[Array, Array]:
+    def _updated(self, place: str, states: Array, salience: Array | None) -> Array | tuple[Array, Array] | Kept:
         name, memory = f"model.{place}.memory", self.memory[place]
-        if self.kind == "attentive":
+        if self.kind == "salient":
+            return salient_update(memory, states, salience, self.slots)
+        if self.kind.startswith("attentive"):
             return attentive_update(self.w, name, memory, states, self.heads[place.split(".")[0]])
         return compressive_update(self.w, name, memory, states, self.slots, self.ratio)

@@ -14,15 +14,20 @@ from awesum.recurrence import DocumentInputs
 
 
 def losses(
-    model: AwesomeBart, document: DocumentInputs, *, empty_targets: bool = True, label_smoothing: float = 0.0
+    model: AwesomeBart,
+    document: DocumentInputs,
+    *,
+    empty_targets: bool = True,
+    label_smoothing: float = 0.0,
+    depth: int | None = 1,
 ) -> torch.Tensor:
     """One loss over all segments: every graph is kept until the caller's single backward pass.
 
     The states between segments are cut off by the model itself, which is the truncation; nothing else is.
     """
-    memory = model.start(1)
+    memory = model.start(1, depth)
     salient = _salient(model, document)
-    later = _from_the_end(model, document, salient)
+    later = _from_the_end(model, document, salient, depth or 1)
     total, tokens = torch.zeros((), dtype=model.dtype), 0
     for number, (segment, target) in enumerate(zip(document.segments, document.targets, strict=True)):
         output = model(
@@ -31,6 +36,7 @@ def losses(
             labels=torch.tensor([list(target)]),
             memory=replace(memory, ahead=later[number]),
             salient=salient[number],
+            salience=torch.tensor([list(document.salience[number])]) if document.salience else None,
         )
         memory = output.memory
         if empty_targets or len(target) > 2:
@@ -60,7 +66,10 @@ def write(model: AwesomeBart, document: DocumentInputs, **options: Any) -> Itera
     for number, segment in enumerate(document.segments):
         memory = replace(memory, ahead=later[number])
         ids, mask = torch.tensor([list(segment)]), torch.ones(1, len(segment), dtype=torch.long)
-        encoded = model.model.encoder(ids, mask, memory=memory.encoder, ahead=memory.ahead, salient=salient[number])
+        how = torch.tensor([list(document.salience[number])]) if document.salience else None
+        encoded = model.model.encoder(
+            ids, mask, memory=memory.encoder, ahead=memory.ahead, salient=salient[number], salience=how
+        )
         written = model.generate(
             encoder_outputs=AwesomeEncoderOutput(last_hidden_state=encoded.last_hidden_state),
             attention_mask=mask,
@@ -73,27 +82,33 @@ def write(model: AwesomeBart, document: DocumentInputs, **options: Any) -> Itera
             part = part[: part.index(model.config.eos_token_id) + 1]
         yield part
         memory = model(
-            input_ids=ids, attention_mask=mask, labels=torch.tensor([part]), memory=memory, salient=salient[number]
+            input_ids=ids,
+            attention_mask=mask,
+            labels=torch.tensor([part]),
+            memory=memory,
+            salient=salient[number],
+            salience=how,
         ).memory
 
 
 @torch.no_grad()
 def _from_the_end(
-    model: AwesomeBart, document: DocumentInputs, salient: list[Salient | None]
+    model: AwesomeBart, document: DocumentInputs, salient: list[Salient | None], depth: int = 1
 ) -> list[dict[int, MemoryState]]:
     """For each segment the state of the second memory, of the segments after it; all of them held at once."""
     if model.config.memory == "none" or model.config.memory_direction == "forward":
         return [{} for _ in document.segments]
     was_training = model.training
     model.eval()
-    states = model.model.encoder.start(1, ahead=True)
+    states = model.model.encoder.start(1, ahead=True, depth=depth)
     found = []
     for number in reversed(range(len(document.segments))):
         found.insert(0, states)
         ids = torch.tensor([list(document.segments[number])])
         mask = torch.ones_like(ids)
         trunk = model.model.encoder.trunk(ids, mask, salient[number])
-        states = model.model.encoder.look_ahead(trunk, mask, states, salient[number])
+        how = torch.tensor([list(document.salience[number])]) if document.salience else None
+        states = model.model.encoder.look_ahead(trunk, mask, states, salient[number], how)
     model.train(was_training)
     return found
 

@@ -128,6 +128,9 @@ def test_from_data_to_a_model_that_writes(case: Case, go: Go, tiny_encoder: Sent
         {"memory": "none"},
         {"memory": "compressive", "salient": "text", "gradient_checkpointing": True},
         {"memory": "attentive", "salient": "key-value", "salient_size": 60, "trunk_batch": 2, "precision": "bfloat16"},
+        {"memory": "salient", "salient": "text"},
+        {"memory": "attentive", "memory_depth": 2},
+        {"memory": "attentive", "memory_depth": None},
     ],
     ids=lambda options: "-".join(map(str, options.values())),
 )
@@ -139,6 +142,31 @@ def test_every_variant_trains(case: Case, go: Go, options: dict[str, Any]) -> No
         assert getattr(model.config, name) == getattr(case.own, name)
     assert all(torch.isfinite(weight).all() for weight in model.parameters())
     assert len(history(output)) == 3
+
+
+def test_depth_beyond_the_segments_is_reported_once(case: Case, go: Go) -> None:
+    notes: list[str] = []
+    go(case.but(memory_depth=50, save_steps=100), say=notes.append)
+    said = [note for note in notes if "memory_depth=50 is more than the" in note]
+    assert len(said) == 1
+    assert "the gradient goes back to the first segment" in said[0]
+
+
+def test_new_weights_have_their_own_learning_rate(case: Case, go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    create = AwesomeTrainer.create_optimizer
+
+    def watched(self: AwesomeTrainer, *args: Any, **kwargs: Any) -> Any:
+        made.append((self.model, create(self, *args, **kwargs)))
+        return made[-1][1]
+
+    monkeypatch.setattr(AwesomeTrainer, "create_optimizer", watched)
+    go(case.but(new_learning_rate=7e-3, documents=2, save_steps=100, warmup_steps=0))
+    model, optimizer = made[0]
+    rates = {id(weight): group["initial_lr"] for group in optimizer.param_groups for weight in group["params"]}
+    assert len(rates) == len(list(model.parameters()))
+    for name, weight in model.named_parameters():
+        assert rates[id(weight)] == (7e-3 if ".memory." in name else 3e-3), name
 
 
 def test_trained_model_can_be_trained_on(case: Case, go: Go, tmp_path: Path) -> None:

@@ -269,15 +269,49 @@ def test_names_of_settings_are_those_of_the_models() -> None:
         "memory": "compressive", "memory_layers": (1, 2), "memory_size": 1024, "compression_ratio": 5,
         "memory_direction": "forward", "salient": "none", "salient_size": 9,
     }  # fmt: skip
-    own = {field for field in AwesomeConfig.__annotations__ if field not in ("model_type", "system")}
+    own = {field for field in AwesomeConfig.__annotations__ if field not in ("model_type", "system", "memory_format")}
     assert own == set(settings.model_config)
     config = AwesomeConfig(**AwesomeSettings().model_config)
     for name, value in AwesomeSettings().model_config.items():
         assert getattr(config, name) == value
     adapter = AdapterConfig(**AdapterSettings().adapter_config)
     assert adapter == AdapterConfig()
-    fixed = {"base", "base_sha256", "ending", "system"}
+    fixed = {"base", "base_sha256", "ending", "system", "memory_format"}
     assert {field.name for field in fields(AdapterConfig)} - fixed == set(AdapterSettings().adapter_config)
+
+
+@pytest.mark.parametrize("system", ["awesome", "adapter"])
+def test_memory_depth_and_the_rate_of_new_weights(system: str) -> None:
+    def own(**values: Any) -> Any:
+        return read_settings(None, {**NEEDED, "system": system, **values})[1]
+
+    assert (own().memory_depth, own().new_learning_rate) == (1, None)
+    assert own(memory_depth="4", new_learning_rate="1e-3").memory_depth == 4
+    assert own(new_learning_rate="1e-3").new_learning_rate == 1e-3
+    assert own(memory_depth="all").memory_depth is None
+    for name in ("memory_depth", "new_learning_rate"):
+        assert name not in (own().model_config if system == "awesome" else own().adapter_config)
+    for values, text in (
+        ({"memory_depth": 0}, "memory_depth must be 1 or more, or all, not 0"),
+        ({"memory_depth": -2}, "memory_depth must be 1 or more, or all, not -2"),
+        ({"memory_depth": "some"}, "memory_depth='some' does not fit"),
+        ({"new_learning_rate": 0}, "new_learning_rate must be more than 0"),
+        ({"memory": "salient", "memory_depth": 2}, "memory_depth=2 has no effect on memory=salient"),
+        ({"memory": "none", "memory_depth": 2}, "memory_depth=2 has no effect on memory=none"),
+    ):
+        with pytest.raises(AwesumError, match=text) as error:
+            own(**values)
+        assert "\n" not in str(error.value)
+
+
+def test_going_back_all_the_way_and_forgetting_exclude_each_other() -> None:
+    with pytest.raises(AwesumError, match="gradient_checkpointing forgets"):
+        AwesomeSettings(memory_depth=None, gradient_checkpointing=True)
+
+
+def test_a_salient_memory_alone_has_nothing_to_train() -> None:
+    with pytest.raises(AwesumError, match="nothing to train: a salient memory has no weights"):
+        AdapterSettings(memory="salient", update="none")
 
 
 def test_se3_has_neither_memory_nor_salient_content() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from awesum.analysis.salience.ratings import Query
 from awesum.analysis.segmentation import Limits, measure, segment
-from awesum.analysis.selection import Selection, salient, select
+from awesum.analysis.selection import REMEMBERED_SHARE, Selection, salient, select
 from awesum.analysis.sentences import sentence_spans
 from awesum.analysis.turns import Turns
 from awesum.document import Document, Segment, Sentence
@@ -77,6 +77,13 @@ class Analysis:
     def salient(self) -> list[int]:
         """The salient tenth of the document, whatever the length of the summary."""
         return salient(self.texts, self.sentences, self.vectors, self.ratings)
+
+    @cached_property
+    def remembered(self) -> dict[int, float]:
+        """For a salient memory: the sentences that it may keep, and how salient each is among them, above 0 up to 1."""
+        chosen = salient(self.texts, self.sentences, self.vectors, self.ratings, REMEMBERED_SHARE)
+        ranked = sorted(chosen, key=lambda index: float(self.ratings.scores[index]))
+        return {index: rank / len(ranked) for rank, index in enumerate(ranked, 1)}
 
     def segment_text(self, number: int) -> str:
         """The text of a segment without the white space around it."""

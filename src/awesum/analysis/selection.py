@@ -23,6 +23,8 @@ CONCLUSION = 0.5
 """... and each word of one is worth this much more."""
 SALIENT_SHARE = 0.1
 """The share of a document's tokens that counts as salient. Of these, each segment is shown the outermost."""
+REMEMBERED_SHARE = 0.25
+"""The share that a salient memory may keep: more than is shown as text, since its slots decide in the end."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,13 @@ def salient(
     sentences: Sequence[Sentence],
     vectors: NDArray[np.float32],
     ratings: Ratings,
+    share: float = SALIENT_SHARE,
 ) -> list[int]:
-    """The salient tenth of a document: the sentences that the paper's model is shown of other segments."""
+    """The most salient sentences, up to a share of the document: a tenth is what the paper's model is shown."""
     costs = [float(sentence.tokens) * (cost > 0) for sentence, cost in zip(sentences, word_costs(texts), strict=True)]
     if not any(costs):
         return []
-    amount = SALIENT_SHARE * sum(sentence.tokens for sentence in sentences)
+    amount = share * sum(sentence.tokens for sentence in sentences)
     return choose(ratings, vectors, costs, amount, lengths=[count_words(text) for text in texts])
 
 

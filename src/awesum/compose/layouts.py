@@ -62,7 +62,25 @@ class Layout(ABC):
             self.config.salient,
             self.config.salient_size,
             self.window,
+            *(["salience"] if self.keeps_salient else []),
         ]
+
+    @property
+    def keeps_salient(self) -> bool:
+        """Whether the model has a memory that wants to know how salient tokens are."""
+        return bool(self.config.memory == "salient")
+
+    def _salience(self, analysis: Analysis, number: int, offsets: Sequence[tuple[int, int]], at: int) -> list[float]:
+        """How salient the sentence of each token is, by the tokens' places in a text where the segment begins `at`."""
+        segment = analysis.segments[number]
+        text = analysis.document.text[segment.start : segment.end]
+        shift = at - (segment.start + len(text) - len(text.lstrip()))
+        found = [0.0] * len(offsets)
+        for index in within(list(analysis.remembered), segment):
+            quote = analysis.quote(index)
+            for place in tokens_of(offsets, quote.start + shift, quote.end + shift):
+                found[place] = analysis.remembered[index]
+        return found
 
     @abstractmethod
     def inputs(
@@ -108,6 +126,11 @@ class Layout(ABC):
         """The tokens of a target with its marks."""
 
 
+def tokens_of(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
+    """The tokens of a part of a text, by the places of all its tokens; marks have none."""
+    return [at for at, (first, last) in enumerate(offsets) if first < last and first < end and last > start]
+
+
 class BartLayout(Layout):
     """The query before every segment; salient content around it as text, or beside it as key-value vectors."""
 
@@ -129,7 +152,8 @@ class BartLayout(Layout):
     ) -> DocumentInputs:
         """See `Layout.inputs`."""
         passes, pieces = self._steps(analysis, targets)
-        segments = [self._segment(analysis, number, selected) for number in passes]
+        shown = [self._segment(analysis, number, selected) for number in passes]
+        segments = [ids for ids, _, _ in shown]
         spans: list[tuple[int, int, int]] = []
         salient: list[list[int]] = []
         if self.config.salient == "key-value":
@@ -144,9 +168,15 @@ class BartLayout(Layout):
                     selected, analysis.segments[number], analysis.sentences, self.config.salient_size
                 )
                 salient.append([place[index] for index in (*previous, *following)])
-        return DocumentInputs(analysis.document.path, segments, pieces, spans, salient)
+        salience = [
+            self._salience(analysis, number, self._offsets(content), at)
+            for number, (_, content, at) in zip(passes, shown, strict=True)
+            if self.keeps_salient
+        ]
+        return DocumentInputs(analysis.document.path, segments, pieces, spans, salient, salience=salience)
 
-    def _segment(self, analysis: Analysis, number: int, selected: Sequence[int]) -> list[int]:
+    def _segment(self, analysis: Analysis, number: int, selected: Sequence[int]) -> tuple[list[int], str, int]:
+        """The tokens that the model reads, their text, and where in it the segment itself begins."""
         text, segment, query = analysis.segment_text(number), analysis.segments[number], analysis.query
         with_text = self.config.salient == "text"
         previous: list[int] = []
@@ -156,10 +186,12 @@ class BartLayout(Layout):
             room = self.window - segment.tokens - frame
             _, previous, following = fit(segment, analysis.sentences, room, others=selected)
         while True:
-            around = ([analysis.plain(index) for index in side] for side in (previous, following))
-            ids = self._target_ids(_after_query(augment(text, *around) if with_text else text, query))
+            before, after = ([analysis.plain(index) for index in side] for side in (previous, following))
+            content = _after_query(augment(text, before, after) if with_text else text, query)
+            ids = self._target_ids(content)
             if len(ids) <= self.window:
-                return ids
+                tail = len(augment(text, before, after)) - len(augment(text, before)) if with_text else 0
+                return ids, content, len(content) - tail - len(text)
             if not previous and not following:
                 raise AwesumError(
                     f"{analysis.document.path}: a segment of {segment.tokens} tokens and the query take {len(ids)} "
@@ -180,11 +212,14 @@ class BartLayout(Layout):
         # Without the white space around it, which many tokenizers count to the first token of the next sentence.
         quote = analysis.quote(index)
         start, end = quote.start + shift, quote.end + shift
-        offsets = self.tokenizer(content, return_offsets_mapping=True, split_special_tokens=True, verbose=False)[
+        inside = tokens_of(self._offsets(content), start, end)
+        return inside[0], inside[-1] + 1
+
+    def _offsets(self, text: str) -> Sequence[tuple[int, int]]:
+        """Where in a text each of its tokens is."""
+        return self.tokenizer(text, return_offsets_mapping=True, split_special_tokens=True, verbose=False)[
             "offset_mapping"
         ]
-        inside = [at for at, (first, last) in enumerate(offsets) if first < last and first < end and last > start]
-        return inside[0], inside[-1] + 1
 
     def _target_ids(self, text: str) -> list[int]:
         return self.tokenizer(text, split_special_tokens=True, verbose=False)["input_ids"]
@@ -230,6 +265,7 @@ class CausalLayout(Layout):
             requests=[self.request(analysis, number, selected) for number in passes],
             frame=self.frame,
             special=self.marks,
+            salience=[self.salience(analysis, number) for number in passes] if self.keeps_salient else [],
         )
 
     @property
@@ -240,6 +276,17 @@ class CausalLayout(Layout):
     def segment(self, analysis: Analysis, number: int) -> list[int]:
         """The tokens of a segment, the beginning of the chat included."""
         return [*self.chat.before, *self.chat.ids(analysis.segment_text(number))]
+
+    def salience(self, analysis: Analysis, number: int) -> list[float]:
+        """How salient the sentence of each token of a segment is."""
+        offsets = self.tokenizer(
+            analysis.segment_text(number),
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_offsets_mapping=True,
+            verbose=False,
+        )["offset_mapping"]
+        return [*[0.0] * self.frame, *self._salience(analysis, number, offsets, 0)]
 
     def request(self, analysis: Analysis, number: int, selected: Sequence[int]) -> list[int]:
         """The tokens between a segment and its answer."""

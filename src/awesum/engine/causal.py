@@ -151,7 +151,7 @@ class CausalEngine(Engine):
         self._slots.fill(slot, opened.read, row.end)
         if self._memory:
             states = self._states.get(id(opened.session))
-            self._memory.fill(slot, states, opened.passage, prompt.segment, prompt.limit)
+            self._memory.fill(slot, states, opened.passage, prompt.segment, prompt.limit, prompt.salience)
         self._rows[slot : slot + 1] = [row]
         assert prompt.candidates == 1 or not (self._memory and self.model.bytes_of_memory()), "which would it remember?"
         opened.begun += 1

@@ -9,13 +9,14 @@ empty in some documents are masked.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import nn
 
 from awesum.memory.attention import SelfAttention, Source
 from awesum.memory.memory import Memory
-from awesum.memory.state import MemoryState, Recollection
+from awesum.memory.state import MemoryState, Recollection, Written
 
 
 class Compression(nn.Conv1d):
@@ -55,7 +56,7 @@ class CompressiveMemory(Memory):
         return cls(size, slots, ratio)
 
     @classmethod
-    def check(cls, *, slots: int, ratio: int) -> None:
+    def check(cls, *, slots: int, ratio: int, heads: int | None = None) -> None:
         """Both halves have the same size."""
         if slots % 2:
             raise ValueError(f"a compressive memory has two halves: memory_size={slots} is odd")
@@ -94,17 +95,15 @@ class CompressiveMemory(Memory):
             mask.view(mask.shape[0], -1, self.ratio).any(2),
         )
 
-    def settle(self, state: MemoryState) -> MemoryState:
-        """The state with its pending hidden states written to the memory."""
-        if state.written is None or state.written_mask is None:
-            return state
-        return MemoryState(*self.update(state.memory, state.mask, state.written, state.written_mask))
+    def write(self, state: MemoryState, written: Written) -> MemoryState:
+        """See `Memory.write`."""
+        memory, mask = self.update(state.memory, state.mask, written.states, written.mask)
+        return replace(state, memory=memory, mask=mask)
 
-    def recall(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
-        """Settle the state and compute its keys and values with the layer's own attention (7)."""
+    def recollect(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
+        """The memory with keys and values by the layer's own attention (7)."""
         if attention is None:
             raise ValueError("a compressive memory is read by the layer's self-attention: give `attention`")
-        state = self.settle(state)
         source = attention.source(state.memory, state.mask)
         return Recollection(state.memory, state.mask, source.keys, source.values)
 

@@ -13,13 +13,14 @@ A kind of memory implements `extra` or `read`, or both.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, Self, runtime_checkable
+from dataclasses import replace
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import torch
 from torch import nn
 
 from awesum.memory.attention import SelfAttention, Source
-from awesum.memory.state import MemoryState, Recollection
+from awesum.memory.state import MemoryState, Recollection, Written
 
 
 @runtime_checkable
@@ -36,6 +37,9 @@ class HasStartingValues(Protocol):
 class Memory(nn.Module):
     """The memory of one layer: `slots` vectors of `size` numbers for each document. Holds weights, never a state."""
 
+    learns_to_write: ClassVar[bool] = True
+    """Whether what it writes depends on weights of its own."""
+
     def __init__(self, size: int, slots: int) -> None:
         super().__init__()
         self.size, self.slots = size, slots
@@ -46,8 +50,11 @@ class Memory(nn.Module):
         return cls(size, slots)
 
     @classmethod
-    def check(cls, *, slots: int, ratio: int) -> None:
-        """Raise `ValueError`, in one line, if these settings do not suit this kind."""
+    def check(cls, *, slots: int, ratio: int, heads: int | None = None) -> None:
+        """Raise `ValueError`, in one line, if these settings do not suit this kind.
+
+        `heads` is None as long as the model is not known.
+        """
 
     @torch.no_grad()
     def reset(self) -> None:
@@ -61,16 +68,35 @@ class Memory(nn.Module):
         """M^0, the state before the first segment."""
         raise NotImplementedError
 
-    def settle(self, state: MemoryState) -> MemoryState:
-        """The state with its pending hidden states written to the memory."""
+    def write(self, state: MemoryState, written: Written) -> MemoryState:
+        """M^t from M^{t-1}, the memory of `state`, and what segment t has written. Nothing is pending in the result."""
         raise NotImplementedError
 
-    def recall(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
-        """Settle the state and compute what the layer reads during the next segment.
+    def recollect(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
+        """What the layer reads during a segment before which nothing is pending.
 
         `attention` is the layer's own self-attention, for kinds whose keys and values it has to compute.
         """
         raise NotImplementedError
+
+    def settle(self, state: MemoryState) -> MemoryState:
+        """The state with everything that is pending written to the memory."""
+        return self._settled(state)[0]
+
+    def recall(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
+        """Settle the state and compute what the layer reads during the next segment."""
+        settled, before = self._settled(state)
+        return replace(self.recollect(settled, attention), before=before)
+
+    def _settled(self, state: MemoryState) -> tuple[MemoryState, MemoryState]:
+        """The settled state, and the state with room for what one more segment writes."""
+        settled = replace(state, pending=())
+        before = state if state.depth is not None and len(state.pending) < state.depth else None
+        for number, written in enumerate(state.pending, 1):
+            settled = self.write(settled, written)
+            if before is None and state.depth is not None:  # the oldest of them is written for good
+                before = replace(settled, pending=state.pending[number:])
+        return settled, settled if before is None else before
 
     def extra(self, recollection: Recollection) -> Source | None:
         """Extra keys and values for the layer's self-attention; None for a kind that gives none."""

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 KINDS = {
     "attentive": "awesum.memory.attentive:AttentiveMemory",
+    "attentive-literal": "awesum.memory.literal:LiteralMemory",
     "compressive": "awesum.memory.compressive:CompressiveMemory",
+    "salient": "awesum.memory.salient:SalientMemory",
 }
 """Name of the kind -> "module:class"."""
 

@@ -32,7 +32,15 @@ from awesum.errors import AwesumError
 from awesum.memory import Memory, MemoryState, Recollection, Source
 from awesum.memory.attention import all_joined, split
 from awesum.models.attention import GROUPED
-from awesum.models.memory_settings import NO_MEMORY, check_choices, check_memory, memory_choices, memory_layers
+from awesum.models.memory_settings import (
+    MEMORY_FORMAT,
+    NO_MEMORY,
+    check_choices,
+    check_memory,
+    current,
+    memory_choices,
+    memory_layers,
+)
 from awesum.settings import ADAPTER
 
 if TYPE_CHECKING:
@@ -60,7 +68,9 @@ class AdapterConfig:
     """Hash of that model's weights: with others the adapter would be silently wrong. Empty for the shipped adapter,
     whose model is checked separately."""
     memory: str = "attentive"
-    """`none` (Se3), or a kind of memory: `attentive`, `compressive`."""
+    """`none` (Se3), or a kind of memory: `attentive`, `attentive-literal`, `compressive`, `salient`."""
+    memory_format: int = MEMORY_FORMAT
+    """Of the saved settings: older ones call `attentive` what is now `attentive-literal`."""
     memory_layers: int | str | Sequence[int] = 3
     """How many of the last layers have a memory; `all`; or their numbers."""
     memory_size: int = 256
@@ -103,6 +113,7 @@ class AdapterConfig:
 
     def make_memory(self, size: int, heads: int) -> Memory:
         """A new memory for a layer of this hidden size, with `heads` attention heads."""
+        check_memory(self.memory, self.memory_size, self.compression_ratio, heads)
         return memories.make(self.memory, size=size, heads=heads, slots=self.memory_size, ratio=self.compression_ratio)
 
 
@@ -128,6 +139,8 @@ class Passage:
     """Stop there, with the result in `trunk`."""
     written: dict[int, torch.Tensor] = field(default_factory=dict)
     """By layer: the hidden states that its memories take, (B, N, d)."""
+    stops_gradient: bool = True
+    """Whether these are detached from the layers that compute them."""
 
 
 class LowRank(nn.Module):
@@ -239,9 +252,9 @@ class RememberingLayer(nn.Module):
         except AttributeError:
             return getattr(super().__getattr__("prompted"), name)
 
-    def start(self, documents: int) -> dict[str, MemoryState]:
-        """The states of its memories before the first segment."""
-        return {kind: memory.start(documents) for kind, memory in self.memory.items()}
+    def start(self, documents: int, depth: int | None = 1) -> dict[str, MemoryState]:
+        """The states of its memories before the first segment. `depth`: see `MemoryState`."""
+        return {kind: replace(memory.start(documents), depth=depth) for kind, memory in self.memory.items()}
 
     def settle(self, states: Mapping[str, MemoryState]) -> dict[str, MemoryState]:
         """The states with their pending hidden states written."""
@@ -283,7 +296,8 @@ class RememberingLayer(nn.Module):
         normed = norm(hidden)
         if self.memory:
             # After the layer's own norm: a few directions of the residual stream dwarf all others.
-            passage.written[self.index] = self.memory[KINDS[0]].to_write(given, normed).detach()
+            written = self.memory[KINDS[0]].to_write(given, normed)
+            passage.written[self.index] = written.detach() if passage.stops_gradient else written
         if self.is_last and not passage.answering:
             return hidden  # the last layer's output for a prompt is not used
         reads = (memory.read(normed, recalled[kind]) for kind, memory in self.memory.items() if kind in recalled)
@@ -375,9 +389,9 @@ class AwesomeCausal(nn.Module):
         layers = self.base.get_decoder().layers
         return ((index, layers[index]) for index in self.roles.remembering)
 
-    def start(self, documents: int) -> dict[int, dict[str, MemoryState]]:
-        """The memories before the first segment."""
-        return {index: layer.start(documents) for index, layer in self._remembering()}
+    def start(self, documents: int, depth: int | None = 1) -> dict[int, dict[str, MemoryState]]:
+        """The memories before the first segment. `depth`: how many updates a loss goes back; None: all."""
+        return {index: layer.start(documents, depth) for index, layer in self._remembering()}
 
     def recall(self, states: States) -> dict[int, dict[str, Recollection]]:
         """Settle the states and compute what is read while the next segment is answered."""
@@ -396,6 +410,7 @@ class AwesomeCausal(nn.Module):
             memory={index: of for index, of in recalled.items() if self.can_read(index)},
             extra={index: source for index, source in extra.items() if source is not None},
             trunk=trunk,
+            stops_gradient=all(each.stops_gradient for of in recalled.values() for each in of.values()),
         )
 
     def can_read(self, index: int) -> bool:
@@ -467,7 +482,7 @@ class AwesomeCausal(nn.Module):
         tensors = {
             name: tensor.detach().to("cpu", dtype).contiguous()
             for name, tensor in self.new_weights().items()
-            if not name.endswith(".initial")  # the same random slots each time
+            if not _is_fixed(name)
         }
         save_file(tensors, folder / WEIGHTS, {"format": "pt"})
         config = replace(self.adapter_config, base_sha256=self.fingerprint())
@@ -476,7 +491,14 @@ class AwesomeCausal(nn.Module):
     def load_adapter(self, folder: str | Path) -> None:
         """Load the weights that were saved in `folder`."""
         path = Path(folder) / WEIGHTS
-        trained_for = read_config(folder).base_sha256
+        saved_config = read_config(folder)
+        was, now = saved_config.memory, self.adapter_config.memory
+        if was != now:
+            raise AwesumError(
+                f"{folder} was trained with memory={was!r}, not {now!r}: load it as it is (memory={was!r}), or train "
+                "another from the pretrained model"
+            )
+        trained_for = saved_config.base_sha256
         if trained_for and trained_for != self.fingerprint():
             raise AwesumError(
                 f"{folder} was trained for other weights than those of {self.adapter_config.base}: give the model that "
@@ -486,7 +508,7 @@ class AwesomeCausal(nn.Module):
             saved = load_file(path)
         except (OSError, SafetensorError) as error:
             raise AwesumError(f"cannot read the adapter {path} ({error}): copy or train it again") from error
-        wanted = {name: tensor for name, tensor in self.new_weights().items() if not name.endswith(".initial")}
+        wanted = {name: tensor for name, tensor in self.new_weights().items() if not _is_fixed(name)}
         if missing := sorted(wanted.keys() ^ saved.keys()):
             raise AwesumError(f"{path} does not fit its {ADAPTER} ({missing[0]}): copy or train it again")
         with torch.no_grad():
@@ -512,12 +534,14 @@ def after(
     segment: slice | torch.Tensor,
     written: Mapping[int, torch.Tensor],
     answered: int | torch.Tensor,
+    salience: torch.Tensor | None = None,
 ) -> dict[int, dict[str, MemoryState]]:
     """The states after a segment that was answered, or (given settled states) one that was not.
 
     `read` are the hidden states of the prompt, of which `segment` are the segment's own: a slice for all rows, or
     (B, P). `written` are those that predict the answer, the first `answered` of them, or (B, A): they start with the
-    prompt's last token, and there are none if nothing was asked.
+    prompt's last token, and there are none if nothing was asked. `salience` says how salient the sentence of each of
+    the segment's tokens is: (B, segment), or (B, P).
     """
     states: dict[int, dict[str, MemoryState]] = {}
     for layer, of in recalled.items():
@@ -530,14 +554,24 @@ def after(
         source_mask = segment if isinstance(segment, torch.Tensor) else _all_of(source)
         summary_mask = answered[:, 1:] if isinstance(answered, torch.Tensor) else _all_of(summary)
         states[layer] = {
-            "source": of["source"].then(source, source_mask),
+            "source": of["source"].then(source, source_mask, salience),
             "summary": of["summary"].then(summary, summary_mask),
         }
     return states
 
 
+def salience_row(salience: Sequence[float] | None, device: torch.device) -> torch.Tensor | None:
+    """How salient the tokens of one segment are, as `after` takes it: (1, N)."""
+    return None if salience is None else torch.tensor([[*salience]], device=device)
+
+
 def _all_of(states: torch.Tensor) -> torch.Tensor:
     return torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+
+
+def _is_fixed(name: str) -> bool:
+    """Whether a tensor is the same random numbers each time, and need not be saved."""
+    return name.endswith((".initial", ".queries"))
 
 
 def ends_of(model: PreTrainedModel) -> list[int]:
@@ -552,8 +586,10 @@ def read_config(folder: str | Path) -> AdapterConfig:
     path = Path(folder) / ADAPTER
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(saved, dict):
+            raise TypeError("settings are missing")
         renamed = {name: new.get(saved[name], saved[name]) for name, new in OLD_NAMES.items() if name in saved}
-        return AdapterConfig(**{**saved, **renamed})
+        return AdapterConfig(**{**current(saved), **renamed})
     except (OSError, ValueError, TypeError) as error:
         raise AwesumError(f"cannot read {path} ({error}): copy or train the adapter again") from error
 

@@ -49,7 +49,15 @@ from awesum.errors import AwesumError
 from awesum.loading import choose_device, config_of, loading
 from awesum.memory import HasStartingValues, Memory, MemoryState, Recollection, Source
 from awesum.memory.attention import all_joined, attend_to_both, merged, split
-from awesum.models.memory_settings import NO_MEMORY, check_choices, check_memory, memory_choices, memory_layers
+from awesum.models.memory_settings import (
+    MEMORY_FORMAT,
+    NO_MEMORY,
+    check_choices,
+    check_memory,
+    current,
+    memory_choices,
+    memory_layers,
+)
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "salient": ("none", "text", "key-value"),
@@ -71,7 +79,9 @@ class AwesomeConfig(BartConfig):
     system: str = "awesome"
     """The system that was trained: `awesome`, or `se3` for one without memory."""
     memory: str = "attentive"
-    """`none` (Se3), or a kind of memory: `attentive`, `compressive`."""
+    """`none` (Se3), or a kind of memory: `attentive`, `attentive-literal`, `compressive`, `salient`."""
+    memory_format: int = MEMORY_FORMAT
+    """Of the saved settings: older ones call `attentive` what is now `attentive-literal`."""
     memory_layers: int | str | list[int] | tuple[int, ...] = 3
     """How many of the last layers of encoder and decoder have a memory; `all`; or their numbers."""
     memory_size: int = 1024
@@ -96,9 +106,17 @@ class AwesomeConfig(BartConfig):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise AwesumError(f"{name} must be a whole number, 1 or more, not {value!r}")
-        check_memory(self.memory, self.memory_size, self.compression_ratio)
+        heads = max(int(self.encoder_attention_heads or 0), int(self.decoder_attention_heads or 0))
+        check_memory(self.memory, self.memory_size, self.compression_ratio, heads)
         for layers in (self.encoder_layers, self.decoder_layers):
             self.layers_with_memory(int(layers or 0))
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """The library's, from settings as they were saved by this version or an older one."""
+        if config_dict.get("model_type") == cls.model_type:
+            config_dict = current(config_dict)
+        return super().from_dict(config_dict, **kwargs)
 
     def layers_with_memory(self, layers: int) -> tuple[int, ...]:
         """The numbers of those of an encoder's or a decoder's `layers` that have a memory."""
@@ -166,6 +184,11 @@ class Pass:
     salient: Salient | None = None
     written: dict[int, torch.Tensor] = field(default_factory=dict)
     """By layer: the hidden states to write, (B, N, d)."""
+
+    @property
+    def stops_gradient(self) -> bool:
+        """Whether what is written is detached from the layers that compute it."""
+        return all(recollection.stops_gradient for recollection in self.memory.values())
 
 
 @dataclass
@@ -294,8 +317,9 @@ class _MemoryLayer:
         found, _ = self.self_attn(hidden, attention_mask=mask, extra=self._extra(given), **kwargs)
         output = self.self_attn_layer_norm(hidden + self._dropout(found))
         if self.memory is not None:
+            written = self.memory.to_write(hidden, output)
             # Detached: the graph of gradient checkpointing holds `given`, so `given` must not hold the graph.
-            given.written[self.layer_idx] = self.memory.to_write(hidden, output).detach()
+            given.written[self.layer_idx] = written.detach() if given.stops_gradient else written
         reads = (memory.read(output, recollection) for memory, recollection in self._recollections(given))
         read = [each for each in reads if each is not None]
         return output + self._dropout(reduce(torch.add, read)) if read else output
@@ -431,9 +455,13 @@ class AwesomeEncoder(AwesomePreTrainedModel, BartEncoder):
         ahead: States | None = None,
         salient: Salient | None = None,
         trunk: torch.Tensor | None = None,
+        salience: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> AwesomeEncoderOutput:
-        """One segment of each document. `trunk` is the result of `trunk()` for it, if that was computed before."""
+        """One segment of each document. `trunk` is the result of `trunk()` for it, if that was computed before.
+
+        `salience` says how salient the sentence of each token is, 0 if it is not selected: (B, N); for the memory.
+        """
         if trunk is None:
             if input_ids is None:
                 raise ValueError("give the tokens of the segment (input_ids), or their trunk")
@@ -446,16 +474,15 @@ class AwesomeEncoder(AwesomePreTrainedModel, BartEncoder):
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=hidden, attention_mask=attention_mask)
         for layer in self.layers[self.first :]:
             hidden = layer(hidden, mask, given)
-        return AwesomeEncoderOutput(
-            last_hidden_state=hidden, memory=_states_after(given.memory, before, given.written, attention_mask.bool())
-        )
+        after = _states_after(given.memory, before, given.written, attention_mask.bool(), salience)
+        return AwesomeEncoderOutput(last_hidden_state=hidden, memory=after)
 
-    def start(self, documents: int, ahead: bool = False) -> dict[int, MemoryState]:
-        """The states before the first segment; with `ahead`, those after the last."""
-        return {
-            index: (self.layers[index].ahead if ahead else self.layers[index].memory).start(documents)
-            for index in self.remembering
+    def start(self, documents: int, ahead: bool = False, depth: int | None = 1) -> dict[int, MemoryState]:
+        """The states before the first segment; with `ahead`, those after the last. `depth`: see `MemoryState`."""
+        memories = {
+            index: self.layers[index].ahead if ahead else self.layers[index].memory for index in self.remembering
         }
+        return {index: replace(memory.start(documents), depth=depth) for index, memory in memories.items()}
 
     def recollect(self, states: States, ahead: bool = False) -> dict[int, Recollection]:
         """What the layers read during the next segment."""
@@ -468,7 +495,12 @@ class AwesomeEncoder(AwesomePreTrainedModel, BartEncoder):
 
     @torch.no_grad()
     def look_ahead(
-        self, trunk: torch.Tensor, attention_mask: torch.Tensor, ahead: States, salient: Salient | None = None
+        self,
+        trunk: torch.Tensor,
+        attention_mask: torch.Tensor,
+        ahead: States,
+        salient: Salient | None = None,
+        salience: torch.Tensor | None = None,
     ) -> dict[int, MemoryState]:
         """One step from the last segment to the first: the states of the second memory, with this segment pending."""
         given = Pass(ahead=self.recollect(ahead, ahead=True), salient=salient)
@@ -476,15 +508,19 @@ class AwesomeEncoder(AwesomePreTrainedModel, BartEncoder):
         hidden = trunk
         for layer in self.layers[self.first :]:
             hidden = layer(hidden, mask, given)
-        return _states_after(given.ahead, ahead, given.written, attention_mask.bool())
+        return _states_after(given.ahead, ahead, given.written, attention_mask.bool(), salience)
 
 
 def _states_after(
-    recollections: Mapping[int, Recollection], before: States, written: dict[int, torch.Tensor], mask: torch.Tensor
+    recollections: Mapping[int, Recollection],
+    before: States,
+    written: dict[int, torch.Tensor],
+    mask: torch.Tensor,
+    salience: torch.Tensor | None = None,
 ) -> dict[int, MemoryState]:
     """The states after a segment. A layer that layerdrop skipped has written nothing and keeps its state."""
     return {
-        index: recollection.then(written[index], mask) if index in written else before[index].detach()
+        index: recollection.then(written[index], mask, salience) if index in written else before[index].cut()
         for index, recollection in recollections.items()
     }
 
@@ -532,9 +568,9 @@ class AwesomeDecoder(AwesomePreTrainedModel, BartDecoder):
                 hidden = layer(hidden, order, encoded, encoder_attention_mask=visible, use_cache=False, given=given)
         return hidden
 
-    def start(self, documents: int) -> dict[int, MemoryState]:
-        """The states before the first segment."""
-        return {index: self.layers[index].memory.start(documents) for index in self.remembering}
+    def start(self, documents: int, depth: int | None = 1) -> dict[int, MemoryState]:
+        """The states before the first segment. `depth`: see `MemoryState`."""
+        return {index: replace(self.layers[index].memory.start(documents), depth=depth) for index in self.remembering}
 
     def recollect(self, states: States) -> dict[int, Recollection]:
         """What the layers read during the next segment."""
@@ -560,7 +596,7 @@ def _check_same(name: object, saved: AwesomeConfig, wanted: AwesomeConfig) -> No
         if before != after:
             raise AwesumError(
                 f"{name} was trained with {option}={before!r}, not {after!r}: "
-                "load it as it is, or train another from the pretrained model"
+                f"load it as it is ({option}={before!r}), or train another from the pretrained model"
             )
 
 
@@ -616,6 +652,7 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
             options["local_files_only"] |= local_files_only
             saved = config_of(source, {**options, **{key: kwargs[key] for key in _OF_THE_HUB if key in kwargs}})
             is_ours = saved.get("model_type") == AwesomeConfig.model_type
+            saved = current(saved) if is_ours else saved
             if not is_ours and saved.get("model_type") != BartConfig.model_type:
                 raise AwesumError(
                     f"{name} is a {saved.get('model_type')!r} model: give a BART model, or a folder that awesum trained"
@@ -642,9 +679,14 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
             result: Any = (model, report) if output_loading_info else model
             return result
 
-    def start(self, documents: int) -> Memories:
-        """The memories before the first segment."""
-        return Memories(self.model.encoder.start(documents), self.model.decoder.start(documents))
+    def start(self, documents: int, depth: int | None = 1) -> Memories:
+        """The memories before the first segment. `depth`: how many updates a loss goes back; None: all."""
+        encoder, decoder = self.model.encoder, self.model.decoder
+        return Memories(encoder.start(documents, depth=depth), decoder.start(documents, depth=depth))
+
+    def new_weights(self) -> dict[str, nn.Parameter]:
+        """The weights that a pretrained BART does not have, by name."""
+        return {name: weight for name, weight in self.named_parameters() if _NEW_WEIGHT.search(name)}
 
     def forward(
         self,
@@ -659,15 +701,17 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
         memory: Memories | None = None,
         decoder_memory: Mapping[int, Recollection] | None = None,
         salient: Salient | None = None,
+        salience: torch.Tensor | None = None,
         decoder_trunk: torch.Tensor | None = None,
         use_loss: bool = True,
         **kwargs: Any,
     ) -> AwesomeOutput:
         """One segment of each document: the memories before it in, its logits and the memories after it out.
 
-        `decoder_memory` is what the decoder reads, computed once a segment; given during generation. `decoder_trunk` is
-        the result of the decoder's `trunk`, if that was computed before. `use_loss=False` leaves the loss to the
-        caller, who may want to weight it.
+        `decoder_memory` is what the decoder reads, computed once a segment; given during generation. `salience` says
+        how salient the sentence of each token is, for a memory that keeps the most salient. `decoder_trunk` is the
+        result of the decoder's `trunk`, if that was computed before. `use_loss=False` leaves the loss to the caller,
+        who may want to weight it.
         """
         if labels is not None:
             use_cache = False
@@ -686,6 +730,7 @@ class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
                 memory=memory.encoder if memory else None,
                 ahead=memory.ahead if memory else None,
                 salient=salient,
+                salience=salience,
             )
         before = memory.decoder if memory else {}
         if decoder_memory is None:
@@ -735,6 +780,8 @@ def load_config(name: str) -> AwesomeConfig:
     """The configuration of what `load_recurrent` loads; a plain BART has no memory."""
     with loading(name) as (source, options):
         saved = config_of(source, options)
+        if saved.get("model_type") == AwesomeConfig.model_type:
+            saved = current(saved)
         bare = {} if saved.get("model_type") == AwesomeConfig.model_type else {"memory": NO_MEMORY}
         return AwesomeConfig(**{**saved, "model_type": AwesomeConfig.model_type, **bare})
 

@@ -26,6 +26,7 @@ from awesum.models.adapter import (
     ends_of,
     is_adapter,
     read_config,
+    salience_row,
 )
 from awesum.models.attention import GROUPED
 from awesum.models.chat import Chat
@@ -152,9 +153,10 @@ class ChatModel:
         known = prompt.known or ()
         read = Passage()
         states = states or self.adapter.start(1)
+        salience = salience_row(prompt.salience, self.model.device)
         if not known:  # then only the segment's own tokens are remembered
             self.read(prompt, read, prompt.segment.stop)
-            return after(self.adapter.settle(states), read.written, prompt.segment, {}, 0)
+            return after(self.adapter.settle(states), read.written, prompt.segment, {}, 0, salience)
         cache = self.read(prompt, read, -1)
         recalled = self.adapter.recall(states)
         written = self.adapter.with_memory(recalled)
@@ -162,7 +164,7 @@ class ChatModel:
         self.model.base_model(input_ids=ids, past_key_values=cache, use_cache=True, passage=written)
         # The last token of an answer that ended at its limit was not looked at.
         answered = len(known) + (len(known) < prompt.limit)
-        return after(recalled, read.written, prompt.segment, written.written, answered)
+        return after(recalled, read.written, prompt.segment, written.written, answered, salience)
 
     def _with(self, passage: Passage) -> dict[str, Passage]:
         """What only a model with an adapter takes."""

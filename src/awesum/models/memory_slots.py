@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from awesum.memory import MemoryState, Recollection, Source
-from awesum.models.adapter import AwesomeCausal, Passage, Recollections, States, after
+from awesum.models.adapter import AwesomeCausal, Passage, Recollections, States, after, salience_row
 
 GRAIN = 512
 """Memories are allocated in multiples of this many slots."""
@@ -25,12 +25,25 @@ class MemorySlots:
         self.recalled: list[dict[int, dict[str, Recollection]]] = [{} for _ in range(count)]
         self.read: list[dict[int, torch.Tensor]] = [{} for _ in range(count)]
         self.written: list[dict[int, torch.Tensor]] = [{} for _ in range(count)]
+        self.salience: list[torch.Tensor | None] = [None] * count
         self._extra = {index: _Rows(count) for index in model.roles.remembering}
         self._stacked: tuple[int, Recollections] | None = None
 
     @torch.inference_mode()
-    def fill(self, slot: int, states: States | None, passage: Passage, segment: slice, limit: int) -> None:
-        """Put a segment that was read into a slot, with the memories of the segments before it."""
+    def fill(
+        self,
+        slot: int,
+        states: States | None,
+        passage: Passage,
+        segment: slice,
+        limit: int,
+        salience: Sequence[float] | None = None,
+    ) -> None:
+        """Put a segment that was read into a slot, with the memories of the segments before it.
+
+        `salience` says how salient each of the segment's tokens is, for a memory that keeps the most salient.
+        """
+        self.salience[slot] = salience_row(salience, self.model.device)
         self.recalled[slot] = self.model.recall(states or self.model.start(1))
         # Copies: a view would keep the states of the whole prompt alive.
         self.read[slot] = {layer: states[:, segment].clone() for layer, states in passage.written.items()}
@@ -45,7 +58,7 @@ class MemorySlots:
         if source == target:
             return
         self.recalled[target], self.read[target] = self.recalled[source], self.read[source]
-        self.written[target] = self.written[source]
+        self.written[target], self.salience[target] = self.written[source], self.salience[source]
         self._join(target)
 
     def _join(self, slot: int) -> None:
@@ -79,7 +92,9 @@ class MemorySlots:
 
     def after(self, slot: int, answered: int) -> dict[int, dict[str, MemoryState]]:
         """The states of a document after its segment, of whose answer the model has processed `answered` tokens."""
-        return after(self.recalled[slot], self.read[slot], slice(None), self.written[slot], answered)
+        return after(
+            self.recalled[slot], self.read[slot], slice(None), self.written[slot], answered, self.salience[slot]
+        )
 
 
 class _Rows:

@@ -20,6 +20,8 @@ class Prompt:
     """Tokens after which the draft ends in any case."""
     segment: slice = field(default_factory=lambda: slice(0))
     """Which of the tokens are the segment's own: these are what a memory is written from."""
+    salience: Sequence[float] | None = None
+    """How salient each of those is, for a memory that keeps the most salient."""
     least: int = SHORTEST
     """Tokens before which the draft does not end."""
     known: Sequence[int] | None = None

@@ -17,7 +17,14 @@ from transformers import DynamicCache
 from awesum.memory import MemoryState
 from awesum.models.adapter import AwesomeCausal, States, after
 from awesum.models.masks import visible
-from awesum.recurrence.inputs import Backward, DocumentInputs, is_empty, longest_first, token_weight
+from awesum.recurrence.inputs import (
+    Backward,
+    DocumentInputs,
+    is_empty,
+    longest_first,
+    salience_rows,
+    token_weight,
+)
 
 CHUNK = 128
 """Target tokens whose scores are computed at a time."""
@@ -54,31 +61,38 @@ def train(
     empty_targets: bool = True,
     label_smoothing: float = 0.0,
     on_segment: OnSegment | None = None,
+    depth: int | None = 1,
 ) -> torch.Tensor:
     """One pass over some documents; calls `backward` after each step with its share of the loss, returns all of it.
 
     The loss is the mean over each document's target tokens, averaged over the documents, as for an encoder-decoder. To
-    evaluate, give a `backward` that does nothing, under `torch.no_grad`.
+    evaluate, give a `backward` that does nothing, under `torch.no_grad`. `depth` is the number of memory updates that
+    the gradient of a step goes back through; None: all, in one backward pass for the whole document.
     """
     torch.set_flush_denormal(True)  # denormal numbers are up to 100 times slower to multiply
     ordered = [documents[place] for place in longest_first(documents)]
     weights = {id(document): token_weight(document, empty_targets) / len(documents) for document in documents}
     total = torch.zeros((), device=model.device)
-    states: States = model.start(len(documents))
+    if not torch.is_grad_enabled():
+        depth = 1  # the same numbers
+    states: States = model.start(len(documents), depth)
+    held: list[torch.Tensor] = []
     for number in range(len(ordered[0].segments)):
         there = [document for document in ordered if number < len(document.segments)]
         step = Step.of(there, number, read, model.device)
         scale = [weights[id(d)] if empty_targets or not is_empty(d, number) else 0.0 for d in there]
-        with torch.set_grad_enabled(any(scale) and torch.is_grad_enabled()):
+        with torch.set_grad_enabled((any(scale) or depth is None) and torch.is_grad_enabled()):
             losses, states = answer(model, first_rows(states, len(there)), step, label_smoothing)
             if any(scale):
                 loss = (losses.sum(1) * torch.tensor(scale, device=losses.device)).sum()
                 if loss.requires_grad or not torch.is_grad_enabled():  # an empty memory has no weight to train
-                    backward(loss)
+                    (held.append if depth is None else backward)(loss)
                 total += loss.detach()
         if on_segment:
             for document, row in zip(there, losses.tolist(), strict=True):
                 on_segment(document, number, sum(row), len(document.targets[number]))
+    if held:
+        backward(torch.stack(held).sum())
     return total
 
 
@@ -99,6 +113,8 @@ class Step:
     """(layers, B, S, d)."""
     segment_mask: torch.Tensor
     """Which of them belong to the document's own tokens: (B, S)."""
+    salience: torch.Tensor | None
+    """How salient these tokens are, for the memory: (B, S)."""
     answer: torch.Tensor
     """The trunk's output at the tokens that predict the targets: (B, A, d)."""
     targets: torch.Tensor
@@ -115,6 +131,7 @@ class Step:
         states, segment_mask = _padded([reading.states.transpose(0, 1) for reading in readings])
         for row, document in zip(segment_mask, documents, strict=True):
             row[: document.frame] = False
+        salience = salience_rows(documents, number, segment_mask.shape[1])
         answer, _ = _padded([reading.answer for reading in readings])
         labels, there = _padded([torch.tensor(target) for target in targets])
         return cls(
@@ -123,6 +140,7 @@ class Step:
             prompt_mask.to(device),
             states.permute(2, 0, 1, 3).to(device),
             segment_mask.to(device),
+            None if salience is None else salience.to(device),
             answer.to(device),
             labels.masked_fill(~there, -100).to(device),
         )
@@ -168,7 +186,7 @@ def answer(
     losses[there] = _losses(model, hidden[there], step.targets[there], label_smoothing)
     read = dict(zip(model.roles.remembering, step.states, strict=True))
     # The last target ends the answer and is not part of the summary; the tokens that predict the others are.
-    return losses, after(recalled, read, step.segment_mask, written.written, there)
+    return losses, after(recalled, read, step.segment_mask, written.written, there, step.salience)
 
 
 def _losses(model: AwesomeCausal, hidden: torch.Tensor, targets: torch.Tensor, smoothing: float) -> torch.Tensor:

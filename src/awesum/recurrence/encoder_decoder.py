@@ -7,7 +7,7 @@ are known. Knows tokens and tensors, no texts and no files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +21,14 @@ from transformers.models.bart.modeling_bart import shift_tokens_right
 
 from awesum.memory import MemoryState
 from awesum.models.bart import AwesomeBart, AwesomeEncoderOutput, Memories, Salient, States
-from awesum.recurrence.inputs import Backward, DocumentInputs, is_empty, longest_first, token_weight
+from awesum.recurrence.inputs import (
+    Backward,
+    DocumentInputs,
+    is_empty,
+    longest_first,
+    salience_rows,
+    token_weight,
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Step:
     trunk: torch.Tensor
     """(B, N, d)."""
     salient: Salient | None
+    salience: torch.Tensor | None = None
+    """How salient each token is, for the memory: (B, N)."""
 
 
 def train(
@@ -46,6 +55,7 @@ def train(
     trunk_batch: int = 1,
     empty_targets: bool = True,
     label_smoothing: float = 0.0,
+    depth: int | None = 1,
 ) -> torch.Tensor:
     """One pass over some documents; calls `backward` after each step with its share of the loss, returns all of it.
 
@@ -53,23 +63,30 @@ def train(
     were computed at once, with the gradient cut at the memories. `empty_targets=False` leaves empty targets out of the
     loss; their segments still update the memories. To evaluate, give a `backward` that does nothing, under
     `torch.no_grad`.
+
+    `depth` is the number of memory updates through which the gradient of a step goes back. With None it goes back
+    through the whole document, its layers included: there is then one backward pass, and the graphs of all segments are
+    held until then.
     """
     weights = {id(document): token_weight(document, empty_targets) / len(documents) for document in documents}
     total = torch.zeros((), device=model.device)
-    memory = model.start(len(documents))
-    for group in _groups(model, documents, trunk_batch):
+    if not torch.is_grad_enabled():
+        depth = 1  # the same numbers
+    memory = model.start(len(documents), depth)
+    held = _Held(backward) if depth is None else None
+    for group in _groups(model, documents, trunk_batch, depth):
         steps = list(group.steps())
         labels, scales = zip(*(_labels(step, weights, empty_targets, model.device) for step in steps), strict=True)
         encoded: list[_Cut] = []
         for step, scale in zip(steps, scales, strict=True):
-            with _grad_where(scale):
+            with _grad_where(scale, always=depth is None):
                 output = _encode(model, memory, step, group.ahead)
             memory = replace(memory, encoder=output.memory)
             encoded.append(_Cut(output.last_hidden_state))
         trunk = _Cut(_decoder_trunk(model, steps, labels, [cut.above for cut in encoded]))
         rows = _rows(steps)
         for step, its_labels, scale, its_encoded, its_rows in zip(steps, labels, scales, encoded, rows, strict=True):
-            with _grad_where(scale):
+            with _grad_where(scale, always=depth is None):
                 answer = model(
                     encoder_outputs=AwesomeEncoderOutput(last_hidden_state=its_encoded.above),
                     attention_mask=step.attention_mask,
@@ -81,19 +98,37 @@ def train(
                 memory = replace(memory, decoder=answer.memory.decoder)
                 if scale.any():
                     loss = _loss(answer.logits, its_labels, scale, label_smoothing)
-                    backward(loss)
+                    (held.losses.append if held else backward)(loss)
                     total += loss.detach()
             del answer
-        trunk.backward()
-        for cut in encoded:
-            cut.backward()
-        group.trunk.backward()
+        cuts = [[trunk], encoded, [group.trunk]]
+        if held:
+            held.cuts.append(cuts)
+        else:
+            _backward(cuts)
+    if held:
+        held.backward()
     return total
 
 
-def _grad_where(scale: torch.Tensor) -> torch.set_grad_enabled:
-    """A step without loss needs no graph."""
-    return torch.set_grad_enabled(bool(scale.any()) and torch.is_grad_enabled())
+class _Held:
+    """The losses and the cuts of a whole document, until there is nothing more to come."""
+
+    def __init__(self, backward: Backward) -> None:
+        self._backward = backward
+        self.losses: list[torch.Tensor] = []
+        self.cuts: list[list[list[_Cut]]] = []
+
+    def backward(self) -> None:
+        """Through everything, once: all cuts at the same height together, because memories connect them."""
+        if self.losses:
+            self._backward(torch.stack(self.losses).sum())
+        _backward([[cut for cuts in level for cut in cuts] for level in zip(*self.cuts, strict=True)])
+
+
+def _grad_where(scale: torch.Tensor, always: bool = False) -> torch.set_grad_enabled:
+    """A step without loss needs no graph, unless a later one goes back through it."""
+    return torch.set_grad_enabled((always or bool(scale.any())) and torch.is_grad_enabled())
 
 
 def _loss(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, label_smoothing: float) -> torch.Tensor:
@@ -207,6 +242,7 @@ def _encode(model: AwesomeBart, memory: Memories, step: Step, ahead: _Ahead | No
         ahead=ahead.states(step.number, len(step.documents)) if ahead else None,
         salient=step.salient,
         trunk=step.trunk,
+        salience=step.salience,
     )
 
 
@@ -232,9 +268,13 @@ class _Cut:
         self.below = below
         self.above = below.detach().requires_grad_(below.requires_grad)
 
-    def backward(self) -> None:
-        if self.above.grad is not None:
-            torch.autograd.backward(self.below, self.above.grad)
+
+def _backward(levels: Iterable[Sequence[_Cut]]) -> None:
+    """Pass the gradients on below each cut, level by level from the top."""
+    for cuts in levels:
+        there = [cut for cut in cuts if cut.above.grad is not None]
+        if there:
+            torch.autograd.backward([cut.below for cut in there], [cut.above.grad for cut in there])
 
 
 class _Group:
@@ -249,7 +289,8 @@ class _Group:
         trunk = self.trunk.above
         for batch, salient, rows in zip(self.batches, self.salient, _rows(self.batches), strict=True):
             mask = batch.mask.to(trunk.device)
-            yield Step(batch.number, batch.documents, mask, trunk[rows, : mask.shape[1]], salient)
+            salience = None if batch.salience is None else batch.salience.to(trunk.device)
+            yield Step(batch.number, batch.documents, mask, trunk[rows, : mask.shape[1]], salient, salience)
 
 
 def _rows(steps: Sequence[Step | _Batch]) -> Iterator[slice]:
@@ -267,6 +308,7 @@ class _Batch:
     documents: Sequence[DocumentInputs]
     ids: torch.Tensor
     mask: torch.Tensor
+    salience: torch.Tensor | None
 
 
 def _batches(documents: Sequence[DocumentInputs], pad: int) -> list[Callable[[], _Batch]]:
@@ -282,17 +324,19 @@ def _batches(documents: Sequence[DocumentInputs], pad: int) -> list[Callable[[],
             tokens = document.segments[number]
             ids[row, : len(tokens)] = torch.tensor(tokens)
             mask[row, : len(tokens)] = 1
-        return _Batch(number, there, ids, mask)
+        return _Batch(number, there, ids, mask, salience_rows(there, number, longest))
 
     return [partial(make, number) for number in range(len(ordered[0].segments))]
 
 
-def _groups(model: AwesomeBart, documents: Sequence[DocumentInputs], trunk_batch: int) -> Iterator[_Group]:
+def _groups(
+    model: AwesomeBart, documents: Sequence[DocumentInputs], trunk_batch: int, depth: int | None = 1
+) -> Iterator[_Group]:
     """The steps in groups of `trunk_batch`, after the passes that need the whole document."""
     batches = _batches(documents, model.config.pad_token_id)
     vectors = _Vectors(model, batches, trunk_batch) if model.config.salient == "key-value" else None
     has_ahead = bool(model.model.encoder.remembering) and model.config.memory_direction == "both"
-    with _Ahead.computed(model, batches, vectors) if has_ahead else nullcontext() as ahead:
+    with _Ahead.computed(model, batches, vectors, depth) if has_ahead else nullcontext() as ahead:
         for first in range(0, len(batches), trunk_batch):
             made = [make() for make in batches[first : first + trunk_batch]]
             yield _Group(model, made, vectors, ahead)
@@ -380,19 +424,24 @@ class _Ahead:
     """The encoder's second memory, from the last segment to the first, computed before the forward pass.
 
     Each segment reads a state of its own, and all of them together grow with the document, so they are kept on disk.
+    That pass has no gradient, so where all others go back through the whole document, this memory has a depth of 1.
     """
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
-        self.folder, self.device = folder, device
+    def __init__(self, folder: Path, device: torch.device, depth: int) -> None:
+        self.folder, self.device, self.depth = folder, device, depth
 
     @classmethod
     @contextmanager
     def computed(
-        cls, model: AwesomeBart, batches: Sequence[Callable[[], _Batch]], vectors: _Vectors | None
+        cls,
+        model: AwesomeBart,
+        batches: Sequence[Callable[[], _Batch]],
+        vectors: _Vectors | None,
+        depth: int | None,
     ) -> Iterator[_Ahead]:
         """Compute and store the states, until the end of the context."""
         with TemporaryDirectory(prefix="awesum-ahead-") as folder:
-            ahead = cls(Path(folder), model.device)
+            ahead = cls(Path(folder), model.device, depth or 1)
             encoder = model.model.encoder
             with _evaluating(model):
                 states: dict[int, MemoryState] = {}
@@ -400,20 +449,20 @@ class _Ahead:
                     batch = make()
                     have = next(iter(states.values())).memory.shape[0] if states else 0
                     if len(batch.documents) > have:  # this is the last segment of some documents
-                        fresh = encoder.start(len(batch.documents) - have, ahead=True)
+                        fresh = encoder.start(len(batch.documents) - have, ahead=True, depth=ahead.depth)
                         states = {n: states[n].joined(state) if states else state for n, state in fresh.items()}
                     ahead._store(batch.number, states)
                     salient = vectors.of(batch) if vectors else None
                     ids, mask = _stack([batch], model)
-                    states = encoder.look_ahead(encoder.trunk(ids, mask, salient), mask, states, salient)
+                    salience = None if batch.salience is None else batch.salience.to(model.device)
+                    states = encoder.look_ahead(encoder.trunk(ids, mask, salient), mask, states, salient, salience)
             yield ahead
 
     def _store(self, step: int, states: Mapping[int, MemoryState]) -> None:
         tensors = {
             f"{layer}.{name}": tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
             for layer, state in states.items()
-            for name, tensor in vars(state).items()
-            if tensor is not None
+            for name, tensor in state.tensors().items()
         }
         save_file(tensors, self.folder / f"{step}.safetensors")
 
@@ -422,7 +471,7 @@ class _Ahead:
         path = self.folder / f"{step}.safetensors"
         found: dict[int, dict[str, torch.Tensor]] = {}
         for key, tensor in load_file(path).items():
-            layer, name = key.split(".")
+            layer, _, name = key.partition(".")
             found.setdefault(int(layer), {})[name] = tensor[:documents].to(self.device)
         path.unlink()
-        return {layer: MemoryState(**tensors) for layer, tensors in found.items()}
+        return {layer: MemoryState.of_tensors(tensors, self.depth) for layer, tensors in found.items()}

@@ -30,11 +30,24 @@ class DocumentInputs:
     """For a causal model: how many tokens at the start of each segment are not the document's; the same for all."""
     special: int = 2
     """How many special tokens a target has."""
+    salience: Sequence[Sequence[float]] = ()
+    """For a memory that keeps the most salient tokens: how salient the sentence of each token of each segment is, 0 if
+    it is not selected. Empty: all tokens alike."""
 
     @property
     def tokens(self) -> int:
         """The number of tokens that training on it processes."""
         return sum(len(tokens) for each in (self.segments, self.requests, self.targets) for tokens in each)
+
+
+def salience_rows(documents: Sequence[DocumentInputs], number: int, length: int) -> torch.Tensor | None:
+    """How salient each token of segment `number` is, (B, length); None if no document says so."""
+    if not any(document.salience for document in documents):
+        return None
+    rows = torch.zeros(len(documents), length)
+    for row, document in zip(rows, documents, strict=True):
+        row[: len(document.segments[number])] = torch.tensor(document.salience[number]) if document.salience else 1.0
+    return rows
 
 
 def is_empty(document: DocumentInputs, number: int) -> bool:

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from awesum.errors import AwesumError
-from awesum.models.memory_settings import NO_MEMORY, check_choices, memory_choices
+from awesum.models.memory_settings import (
+    MEMORY_DEPTH,
+    NO_MEMORY,
+    check_choices,
+    check_memory_training,
+    memory_choices,
+)
 from awesum.settings import SMOLLM2, Settings, setting
 from awesum.systems.chat import Chat, _never
 
@@ -51,6 +57,10 @@ class AdapterSettings:
     update: str = setting("low-rank", "how the last layers change: none, low-rank or full")
     update_layers: int = setting(3, "how many last layers change")
     rank: int = setting(64, "rank of a low-rank update")
+    memory_depth: int | None = setting(1, MEMORY_DEPTH)
+    new_learning_rate: float | None = setting(
+        None, "peak learning rate of the new weights: all but those of --update full (default: learning_rate)"
+    )
     freeze_trunk: bool = setting(
         False, "cache on disk what the frozen layers compute; further epochs cost only the answers"
     )
@@ -59,11 +69,15 @@ class AdapterSettings:
         check_choices(self, self.choices, " for a causal model")
         if self.memory == NO_MEMORY and self.update == "none":
             raise AwesumError("there is nothing to train: give the adapter a --memory, or its layers an --update")
+        if self.memory == "salient" and self.update == "none":
+            raise AwesumError("there is nothing to train: a salient memory has no weights; give the layers an --update")
+        check_memory_training(self.memory, self.memory_depth, self.new_learning_rate)
 
     @property
     def adapter_config(self) -> dict[str, Any]:
         """What the adapter is made of, as `AdapterConfig` names it."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "freeze_trunk"}
+        of_training = ("freeze_trunk", "memory_depth", "new_learning_rate")
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in of_training}
 
 
 class Adapter(Chat):
@@ -163,4 +177,5 @@ class _AdapterPrompts:
         segment = self.layout.segment(self.analysis, number)
         request = self.layout.request(self.analysis, number, self.selected)
         own = slice(self.layout.frame, len(segment))
-        return Prompt([*segment, *request], _never, LONGEST_PART, own, least=0, number=number)
+        salience = self.layout.salience(self.analysis, number)[own] if self.layout.keeps_salient else None
+        return Prompt([*segment, *request], _never, LONGEST_PART, own, salience, least=0, number=number)

@@ -8,7 +8,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from awesum.errors import AwesumError
-from awesum.models.memory_settings import NO_MEMORY, check_choices, memory_choices
+from awesum.models.memory_settings import (
+    MEMORY_DEPTH,
+    NO_MEMORY,
+    check_choices,
+    check_memory_training,
+    memory_choices,
+)
 from awesum.settings import Settings, setting
 from awesum.systems.system import System, digest
 
@@ -67,6 +73,8 @@ class AwesomeSettings(BartSettings):
     memory_size: int = setting(1024, "slots of a memory")
     compression_ratio: int = setting(5, "hidden states that a compressive memory makes one of")
     memory_direction: str = setting("forward", "forward, or both: the encoder also remembers from the end")
+    memory_depth: int | None = setting(1, MEMORY_DEPTH)
+    new_learning_rate: float | None = setting(None, "peak learning rate of the new weights (default: learning_rate)")
     salient: str = setting("none", "salient sentences of other segments: none, text or key-value")
     salient_size: int = setting(1024, "tokens of salient content as key-value vectors")
 
@@ -74,12 +82,17 @@ class AwesomeSettings(BartSettings):
         super().__post_init__()
         check_choices(self, self.choices)
         _at_least(self, 1, "memory_size", "compression_ratio", "salient_size")
+        check_memory_training(self.memory, self.memory_depth, self.new_learning_rate)
+        if self.memory_depth is None and self.gradient_checkpointing:
+            raise AwesumError(
+                "gradient_checkpointing forgets what memory_depth=all has to keep: leave it out, or give a number"
+            )
 
     @property
     def model_config(self) -> dict[str, Any]:
         """What it adds to the pretrained model, as `AwesomeConfig` names it."""
         own = {field.name for field in fields(self)} - {field.name for field in fields(BartSettings)}
-        return {name: getattr(self, name) for name in sorted(own)}
+        return {name: getattr(self, name) for name in sorted(own - {"memory_depth", "new_learning_rate"})}
 
 
 def _at_least(settings: object, least: int, *names: str) -> None:

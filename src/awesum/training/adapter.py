@@ -7,6 +7,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torch import nn
+
 from awesum import loading
 from awesum.compose.layouts import CausalLayout
 from awesum.files import cache_folder
@@ -60,6 +62,7 @@ class AdapterTraining(Trainable):
 
     def inputs(self, analyst: Analyst, max_tokens: int | None, report: Report) -> SegmentInputs:
         """See `Trainable.inputs`."""
+        self.report = report
         window = loading.window_of(self.model.base.config)
         layout = CausalLayout(self.tokenizer, self.config, window, report, end=self.model.end)
         return SegmentInputs(layout, analyst, max_tokens=max_tokens, report=report)
@@ -96,7 +99,18 @@ class AdapterTraining(Trainable):
             read=read,
             empty_targets=empty_targets,
             label_smoothing=label_smoothing,
+            depth=self.noted(self.settings.memory_depth, documents),
         )
+
+    def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:
+        """See `Trainable.new_weights`. A layer that changes as a whole begins as a copy of the pretrained one."""
+        weights = self.model.new_weights().items()
+        full = self.config.update == "full"
+        return [
+            weight
+            for name, weight in weights
+            if isinstance(weight, nn.Parameter) and not (full and ".answering." in f".{name}")
+        ], self.settings.new_learning_rate
 
     def save(self, folder: str | Path) -> None:
         """See `Trainable.save`."""

@@ -19,6 +19,7 @@ from awesum.training.trainable import Report, Trainable
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
     from transformers import PreTrainedTokenizerBase
 
     from awesum.analysis.analysis import Analyst
@@ -66,6 +67,7 @@ class AwesomeTraining(Trainable):
 
     def inputs(self, analyst: Analyst, max_tokens: int | None, report: Report) -> SegmentInputs:
         """See `Trainable.inputs`."""
+        self.report = report
         layout = BartLayout(self.tokenizer, self.model.config, report)
         return SegmentInputs(layout, analyst, max_tokens=max_tokens, report=report)
 
@@ -85,7 +87,12 @@ class AwesomeTraining(Trainable):
             trunk_batch=self.settings.trunk_batch,
             empty_targets=empty_targets,
             label_smoothing=label_smoothing,
+            depth=self.noted(getattr(self.settings, "memory_depth", 1), documents),
         )
+
+    def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:
+        """See `Trainable.new_weights`."""
+        return list(self.model.new_weights().values()), getattr(self.settings, "new_learning_rate", None)
 
     def save(self, folder: str | Path) -> None:
         """See `Trainable.save`."""

@@ -68,6 +68,11 @@ class SegmentInputs:
         """How the model is shown salient sentences."""
         return str(self.layout.config.salient)
 
+    @property
+    def _selects(self) -> bool:
+        """Whether it matters to the model which sentences are salient."""
+        return self.salient != "none" or self.layout.keeps_salient
+
     def __call__(self, example: Example | PreparedDocument) -> DocumentInputs:
         """See `Inputs.__call__`. A prepared document brings its sentence vectors, which are most of the work."""
         analysis = self.analyse(example)
@@ -87,8 +92,8 @@ class SegmentInputs:
             tokenizer=self.layout.tokenizer,
             limits=self.layout.limits,
             length=Length.parse(f"{words}w" if words else "auto"),
-            query=example.query if self.salient != "none" else None,  # where nothing is selected, the query need not
-            known=_vectors(example) if isinstance(example, PreparedDocument) else None,  # be encoded
+            query=example.query if self._selects else None,  # where nothing is selected, it need not be encoded
+            known=_vectors(example) if isinstance(example, PreparedDocument) else None,
         )
         if not analysis.tokens:
             raise AwesumError(f"{example.id} has no sentence: remove it from the data, or add its text")

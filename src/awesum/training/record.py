@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,11 @@ def is_finished(record: dict[str, Any]) -> bool:
 
 def check_same(folder: Path, record: dict[str, Any], settings: TrainingSettings, options: Any) -> None:
     """Refuse to resume a run with other settings, except those that change no result, and more epochs."""
-    before, now = record["settings"], recorded(settings, options)
+    before, now = _current(record["settings"]), recorded(settings, options)
+    defaults = {field.name: field.default for each in (settings, options) for field in fields(each)}
     changeable = {*settings.changeable, *options.changeable}
     for name in ("system", *(name for name in now if name != "system")):
-        was, value = before.get(name), now[name]
+        was, value = before.get(name, defaults[name]), now[name]  # an older run did without what it does not name
         if was == value or name in changeable or (name == "epochs" and isinstance(was, float) and value > was):
             continue
         more = ", with at least as many epochs" if name == "epochs" else ""
@@ -58,6 +60,12 @@ def check_same(folder: Path, record: dict[str, Any], settings: TrainingSettings,
             f"{folder} was trained with {name}={was!r}, not {value!r}: give another --output, delete that folder to "
             f"train anew, or repeat the command as it was{more}"
         )
+
+
+def _current(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a run as this version names them: before there was a depth, `attentive` was the literal kind."""
+    is_older = "memory_depth" not in settings and settings.get("memory") == "attentive"
+    return settings | {"memory": "attentive-literal"} if is_older else settings
 
 
 def check_base(folder: Path, record: dict[str, Any], base: str, fingerprint: str) -> None:

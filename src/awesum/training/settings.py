@@ -165,6 +165,10 @@ def _limit(value: Any) -> int | None:
     return None if value in (None, "none", "None", "all") else _whole(value)
 
 
+def _rate(value: Any) -> float | None:
+    return None if value in (None, "none", "None") else float(value)
+
+
 def _truth(value: Any) -> bool:
     if str(value).lower() in ("true", "yes", "1"):
         return True
@@ -188,6 +192,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "float": float,
     "bool": _truth,
     "int | None": _limit,
+    "float | None": _rate,
     "int | str | tuple[int, ...]": _layers,
 }
 """The annotation of a setting -> its converter."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from awesum import systems
+from awesum.models.memory_settings import beyond_document
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +32,18 @@ class Trainable(ABC):
     the new weights that the seed gives it.
     """
 
+    report: Report | None = None
+    """Where to say what only the documents tell."""
+
+    def noted(self, depth: int | None, documents: Sequence[DocumentInputs]) -> int | None:
+        """The depth of the memory; the first time that documents have too few segments for it, that is reported."""
+        longest = max(documents, key=lambda document: len(document.segments))
+        note = beyond_document(depth, longest.name, len(longest.segments))
+        if note and self.report:
+            self.report(note)
+            self.report = None
+        return depth
+
     @property
     @abstractmethod
     def model(self) -> nn.Module:
@@ -40,6 +53,10 @@ class Trainable(ABC):
     @abstractmethod
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the model."""
+
+    def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:
+        """The weights that the pretrained model does not have, and their peak learning rate, if it is another one."""
+        return (), None
 
     @abstractmethod
     def fingerprint(self) -> str:

@@ -68,6 +68,20 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         if not self.args.disable_tqdm:
             self.add_callback(Progress(self))
 
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
+        """The library's, with groups of their own for the new weights if these have another learning rate."""
+        is_there = self.optimizer is not None
+        optimizer = super().create_optimizer(*args, **kwargs)
+        weights, rate = self._trainable.new_weights() if self._trainable else ((), None)
+        if not is_there and rate is not None:
+            new = {id(weight) for weight in weights}
+            for group in list(optimizer.param_groups):
+                theirs = [weight for weight in group["params"] if id(weight) in new]
+                group["params"] = [weight for weight in group["params"] if id(weight) not in new]
+                if theirs:
+                    optimizer.add_param_group({**group, "params": theirs, "lr": rate})
+        return optimizer
+
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """One batch of documents, with a backward pass after each segment and one exchange of gradients."""
         model.train()

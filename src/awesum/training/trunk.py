@@ -238,6 +238,7 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
             segments=[document.segments[number] for number in some],
             requests=[document.requests[number] for number in some],
             targets=[document.targets[number] for number in some],
+            salience=[document.salience[number] for number in some] if document.salience else [],
         )
         for each in _passes(head):
             cache(*each)

@@ -1,0 +1,305 @@
+"""The recall task: does a memory still hold a fact when a later segment asks for it?
+
+    python -m benchmarks.recall                                  all systems, three seeds, then the plot
+    python -m benchmarks.recall --systems attentive se3 --seeds 1
+    python -m benchmarks.recall --future                         facts that are stated later than they are asked for
+
+A document states facts ("FACT key value") and asks for them in other segments ("ASK key"); the summary of a segment
+that asks is the value, of any other a word for nothing. Each model is a small BART, trained from scratch on documents
+of up to 12 segments and tested on documents of up to 64, with pairs of key and value that training never saw. There
+are 64 values, so guessing is right in 1.6% of all cases. At distance 0 the fact is in the segment that asks, which any
+model can learn: the positive control.
+
+Every memory has the same number of slots. A salient memory is told how salient sentences are, as it is by an extractor:
+statements of facts are, and so is a quarter of all other sentences, somewhat less.
+
+Results are added to `--out` as each model is done; a model that is in there is not trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.recurrence import DocumentInputs, generate, train
+from benchmarks import report
+from benchmarks.lines import drawing
+
+KEYS, VALUES, WORDS = 16, 64, 16
+START, PAD, END, FACT, ASK, NOTHING = range(6)
+KEY = 6
+VALUE = KEY + KEYS
+WORD = VALUE + VALUES
+VOCABULARY = WORD + WORDS
+LENGTH = 8
+"""Words of a segment: a statement of three, three in between, a question of two."""
+UNSEEN = 128
+"""Pairs of key and value that only tests have."""
+DISTANCES = (0, 1, 2, 4, 8, 16, 32, 63)
+LONGEST, FIRST_LONGEST = 12, 3
+"""Segments of a document in training, and in its first quarter."""
+SLOTS, SIZE, BATCH, TESTED = 16, 64, 32, 128
+RATE, WARM_UP = 3e-3, 50
+
+
+@dataclass(frozen=True)
+class System:
+    """A kind of memory, and how it is trained."""
+
+    memory: str
+    depth: int | None = 1
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+SYSTEMS = {
+    "se3": System("none"),
+    "compressive": System("compressive"),
+    "compressive-4": System("compressive", 4),
+    "literal": System("attentive-literal"),
+    "literal-4": System("attentive-literal", 4),
+    "attentive": System("attentive"),
+    "attentive-4": System("attentive", 4),
+    "salient": System("salient"),
+}
+FUTURE = {
+    "attentive": System("attentive"),
+    "attentive-both": System("attentive", options={"memory_direction": "both"}),
+}
+TITLES = {
+    "se3": "Se3 (no memory)",
+    "compressive": "compressive, K = 1",
+    "compressive-4": "compressive, K = 4",
+    "literal": "attentive, literal, K = 1",
+    "literal-4": "attentive, literal, K = 4",
+    "attentive": "attentive, K = 1",
+    "attentive-4": "attentive, K = 4",
+    "salient": "salient",
+    "attentive-both": "attentive, both directions",
+}
+
+_pairs = [(key, value) for key in range(KEYS) for value in range(VALUES)]
+random.Random(99).shuffle(_pairs)
+UNSEEN_PAIRS = frozenset(_pairs[:UNSEEN])
+
+
+def fact(chance: random.Random, unseen: bool, known: Iterable[int] = ()) -> tuple[int, int]:
+    """A key that is not yet known and its value: a pair for training, or one that training never sees."""
+    while True:
+        pair = chance.randrange(KEYS), chance.randrange(VALUES)
+        if (pair in UNSEEN_PAIRS) == unseen and pair[0] not in known:
+            return pair
+
+
+def segment(
+    chance: random.Random, stated: tuple[int, int] | None = None, asked: int | None = None
+) -> tuple[list[int], list[float]]:
+    """The tokens of a segment, and how salient each is."""
+    words = [WORD + chance.randrange(WORDS) for _ in range(LENGTH)]
+    salience = [0.0] * LENGTH
+    for sentence in (slice(0, 3), slice(3, 6), slice(6, 8)):
+        if chance.random() < 0.25:
+            salience[sentence] = [chance.uniform(0.1, 0.9)] * len(words[sentence])
+    if stated is not None:
+        words[:3] = [FACT, KEY + stated[0], VALUE + stated[1]]
+        salience[:3] = [1.0] * 3
+    if asked is not None:
+        words[-2:] = [ASK, KEY + asked]
+    return [START, *words, END], [0.0, *salience, 0.0]
+
+
+def document(
+    stated: Sequence[tuple[int, int] | None], asked: Sequence[int | None], chance: random.Random
+) -> DocumentInputs:
+    """A document that states a fact, asks for one, or does neither, in each of its segments."""
+    values = dict(pair for pair in stated if pair)
+    made = [segment(chance, pair, key) for pair, key in zip(stated, asked, strict=True)]
+    targets = [[NOTHING if key is None else VALUE + values[key], END] for key in asked]
+    return DocumentInputs("", [tokens for tokens, _ in made], targets, special=1, salience=[how for _, how in made])
+
+
+def to_train_on(chance: random.Random, longest: int, future: bool) -> DocumentInputs:
+    """One or two facts in the first half; most segments after a fact ask for one that is known. With `future`, the
+    other way round: facts are in the second half, and segments ask for those to come."""
+    count = chance.randint(2, longest)
+    stated: list[tuple[int, int] | None] = [None] * count
+    known: dict[int, int] = {}
+    for place in sorted(chance.sample(range(max(1, count // 2)), min(2, max(1, count // 2)))):
+        if not known or chance.random() < 0.5:
+            stated[place] = fact(chance, False, known)
+            known[stated[place][0]] = place  # type: ignore[index]
+    asked: list[int | None] = []
+    for number in range(count):
+        keys = [key for key, place in known.items() if place <= number]
+        share = 0.3 if stated[number] else 0.7
+        asked.append(chance.choice(keys) if keys and chance.random() < share else None)
+    if future:
+        stated, asked = stated[::-1], asked[::-1]
+    return document(stated, asked, chance)
+
+
+def to_test_on(chance: random.Random, distance: int, future: bool) -> DocumentInputs:
+    """A fact in the first segment and the question in the last; with `future`, the other way round."""
+    pair = fact(chance, True)
+    stated: list[tuple[int, int] | None] = [pair, *[None] * distance]
+    asked: list[int | None] = [*[None] * distance, pair[0]]
+    if future:
+        stated, asked = stated[::-1], asked[::-1]
+    return document(stated, asked, chance)
+
+
+def make(system: System, seed: int) -> AwesomeBart:
+    """A small model with random weights."""
+    torch.manual_seed(seed)
+    config = AwesomeConfig(
+        vocab_size=VOCABULARY,
+        d_model=SIZE,
+        encoder_layers=2,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=2 * SIZE,
+        decoder_ffn_dim=2 * SIZE,
+        max_position_embeddings=16,
+        dropout=0.0,
+        init_std=SIZE**-0.5,
+        bos_token_id=START,
+        pad_token_id=PAD,
+        eos_token_id=END,
+        decoder_start_token_id=END,
+        memory=system.memory,
+        memory_layers=1,
+        memory_size=SLOTS,
+        **system.options,
+    )
+    return AwesomeBart(config)
+
+
+def learn(model: AwesomeBart, system: System, seed: int, steps: int, future: bool, quiet: bool = False) -> None:
+    """Train from scratch."""
+    chance = random.Random(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1.0, (step + 1) / WARM_UP) * max(0.05, 1 - step / steps)
+    )
+    model.train()
+    total, started = 0.0, time.perf_counter()
+    for step in range(1, steps + 1):
+        longest = FIRST_LONGEST if step <= steps // 4 else LONGEST
+        batch = [to_train_on(chance, longest, future) for _ in range(BATCH)]
+        total += float(train(model, batch, torch.Tensor.backward, trunk_batch=LONGEST, depth=system.depth))
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+        if not quiet and step % 100 == 0:
+            found = ", ".join(f"{at}: {accuracy(model, at, future, 64):.2f}" for at in (0, 1, 4, 16))
+            print(f"  step {step}, {time.perf_counter() - started:.0f} s, loss {total / 100:.3f}; {found}", flush=True)
+            total = 0.0
+
+
+def accuracy(model: AwesomeBart, distance: int, future: bool = False, tested: int = TESTED) -> float:
+    """The share of unseen facts that are recalled over a distance, in what the model writes."""
+    chance = random.Random(1000 + distance)
+    documents = [to_test_on(chance, distance, future) for _ in range(tested)]
+    asking = 0 if future else distance
+    was_training = model.training
+    model.eval()
+    right = sum(
+        list(tokens[:1]) == documents[place].targets[asking][:1]
+        for place, number, tokens in generate(model, documents, trunk_batch=LONGEST, num_beams=1, max_new_tokens=2)
+        if number == asking
+    )
+    model.train(was_training)
+    return right / tested
+
+
+def run(name: str, system: System, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Train one model and test it."""
+    print(f"{TITLES[name]}, seed {seed}:", flush=True)
+    started = time.perf_counter()
+    model = make(system, seed)
+    learn(model, system, seed, options.steps, options.future)
+    seconds = time.perf_counter() - started
+    found = {distance: accuracy(model, distance, options.future) for distance in DISTANCES}
+    print("  " + ", ".join(f"{distance}: {share:.1%}" for distance, share in found.items()), flush=True)
+    return {"accuracy": found, "seconds": round(seconds), "steps": options.steps}
+
+
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """Earlier results: "system/seed" -> what `run` returned."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def means(results: dict[str, dict[str, Any]], names: Iterable[str]) -> dict[str, dict[int, tuple[float, float, float]]]:
+    """For each system and distance: mean, lowest and highest accuracy over the seeds."""
+    found: dict[str, dict[int, tuple[float, float, float]]] = {}
+    for name in names:
+        of = [result["accuracy"] for key, result in results.items() if key.split("/")[0] == name]
+        for distance in DISTANCES if of else ():
+            values = [float(each[str(distance)]) for each in of]
+            found.setdefault(name, {})[distance] = (statistics.mean(values), min(values), max(values))
+    return found
+
+
+def table(found: dict[str, dict[int, tuple[float, float, float]]]) -> str:
+    """The means in percent, as Markdown, with the lowest seed's in parentheses."""
+    head = "| system | " + " | ".join(map(str, DISTANCES)) + " |"
+    rows = [
+        f"| {TITLES[name]} | " + " | ".join(f"{mean:.1%} ({low:.1%})" for mean, low, _ in line.values()) + " |"
+        for name, line in found.items()
+    ]
+    return "\n".join([head, "|---" * (len(DISTANCES) + 1) + "|", *rows])
+
+
+def main() -> int:
+    """Train what is missing, print the table, draw the plot."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--systems", nargs="+", metavar="NAME", help=f"of {', '.join(SYSTEMS)} (default: all)")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--future", action="store_true", help="facts that are stated after the question")
+    parser.add_argument("--out", type=Path, default=Path("recall.json"))
+    parser.add_argument("--plot", type=Path)
+    options = parser.parse_args()
+    torch.set_flush_denormal(True)
+    systems = FUTURE if options.future else SYSTEMS
+    names = options.systems or list(systems)
+    if unknown := set(names) - systems.keys():
+        parser.error(f"no system {', '.join(sorted(unknown))}: choose from {', '.join(systems)}")
+    results = read(options.out)
+    for seed in range(options.seeds):
+        for name in names:
+            if f"{name}/{seed}" not in results:
+                made = run(name, systems[name], seed, options)
+                results = read(options.out) | json.loads(json.dumps({f"{name}/{seed}": made}))
+                options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    found = means(results, systems)
+    print(table(found))
+    if options.plot:
+        lines = {TITLES[name]: {at: 100 * mean for at, (mean, _, _) in line.items()} for name, line in found.items()}
+        options.plot.write_text(
+            drawing(lines, "facts recalled, in percent", "segments between fact and question"), encoding="utf-8"
+        )
+    reached = [
+        report(f"{TITLES[name]}, fact in the same segment", line[0][1], 0.95, at_most=False)
+        for name, line in found.items()
+    ]
+    if not options.future and "attentive" in found:
+        best = max(found[name][16][0] for name in ("attentive", "attentive-4") if name in found)
+        reached.append(report("attentive memory, distance 16", best, 0.95, at_most=False))
+    return 0 if all(reached) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
