@@ -99,9 +99,9 @@ def zipped(*names: str) -> bytes:
         ("photo.txt", b"\xff\xd8\xff\xe0rest", "a JPEG image"),
         ("nul.txt", b"some\0text", "NUL bytes"),
         ("control.txt", b"\x01\x02\x03a" * 50, "mostly control characters"),
-        ("letter.rtf", rb"{\rtf1 hello}", "an RTF document"),
         ("some.zip", zipped("a.txt"), "a ZIP archive"),
-        ("table.xlsx", zipped("xl/workbook.xml"), "an Excel workbook"),
+        ("table.xlsx", zipped("xl/workbook.xml"), "a damaged Excel workbook"),
+        ("sheet.ods", zipped("content.xml"), "an OpenDocument file that is not a text"),
         ("cut.docx", zipped("word/document.xml")[:40], "damaged"),
     ],
 )

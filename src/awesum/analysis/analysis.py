@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from awesum.analysis.junk import in_blocks, without_junk
 from awesum.analysis.segmentation import Limits, measure, segment
 from awesum.analysis.selection import Selection, salient, select
 from awesum.analysis.sentences import sentence_spans
-from awesum.document import Document, Segment, Sentence
+from awesum.document import JUNK, Document, Segment, Sentence
 from awesum.length import Length
 from awesum.summary import Quote
 
@@ -65,14 +66,24 @@ class Analysis:
         return [self.document.text[sentence.start : sentence.end] for sentence in self.sentences]
 
     @cached_property
+    def selectable(self) -> list[str]:
+        """The texts, those empty that must not be selected: headings, and what nobody wants in a summary."""
+        return without_junk(self.document, self.sentences, self.texts)
+
+    @cached_property
     def salient(self) -> list[int]:
         """The salient tenth of the document, whatever the length of the summary."""
-        return salient(self.texts, self.sentences, self.vectors, self.scores, self.calibration)
+        return salient(self.selectable, self.sentences, self.vectors, self.scores, self.calibration)
 
     def segment_text(self, number: int) -> str:
-        """The text of a segment without the white space around it."""
+        """The text of a segment without junk, and without the white space around it."""
         segment = self.segments[number]
-        return self.document.text[segment.start : segment.end].strip()
+        junk = in_blocks(self.document, self.sentences[segment.first : segment.last], JUNK)
+        if not any(junk):
+            return self.document.text[segment.start : segment.end].strip()
+        texts = self.texts[segment.first : segment.last]
+        kept = "".join(text for text, is_junk in zip(texts, junk, strict=True) if not is_junk).strip()
+        return kept or self.document.text[segment.start : segment.end].strip()
 
     def quote(self, index: int) -> Quote:
         """A sentence without the white space around it."""
@@ -88,7 +99,7 @@ class Analysis:
     def with_length(self, length: Length, *, spread: bool) -> Analysis:
         """The same document with the selection for another length."""
         selection = select(
-            self.texts, self.vectors, self.segments, self.scores, self.calibration, length, spread=spread
+            self.selectable, self.vectors, self.segments, self.scores, self.calibration, length, spread=spread
         )
         return replace(self, selection=selection)
 
@@ -172,7 +183,8 @@ class Analyst:
         asked = self.encoder.encode([query])[0] if query else None
         scores = self.extractor.score(texts, reading.vectors, asked)
         calibration = self.extractor.calibration
-        selection = select(texts, reading.vectors, reading.segments, scores, calibration, length, spread=spread)
+        selectable = without_junk(document, reading.sentences, texts)
+        selection = select(selectable, reading.vectors, reading.segments, scores, calibration, length, spread=spread)
         return Analysis(
             document, reading.sentences, reading.vectors, reading.segments, scores, calibration, selection, query
         )
@@ -186,11 +198,11 @@ class Analyst:
         progress: Progress,
     ) -> _Reading:
         """Sentences, vectors and segments; the last document is kept, because the next query may be about it too."""
-        key = (document.text, id(tokenizer), limits)
+        key = (document.text, document.blocks, id(tokenizer), limits)
         if self._last and self._last[0] == key:
             return self._last[1]
         text = document.text
-        sentences = measure(text, sentence_spans(text), tokenizer, limits.upper)
+        sentences = measure(text, sentence_spans(text, document.blocks), tokenizer, limits.upper)
         vectors = self._encode(text, sentences, known, progress)
         reading = _Reading(sentences, vectors, segment(sentences, vectors, limits.lower, limits.upper))
         self._last = key, reading

@@ -36,9 +36,7 @@ def read(source: Source) -> Document:
             for column in columns:
                 blocks.add(row[column] if column < len(row) else "")
     except csv.Error as error:
-        raise AwesumError(
-            f"{source.path} is a damaged CSV file ({error}): save it again from a spreadsheet."
-        ) from error
+        raise AwesumError(f"{source.path} is a damaged CSV file ({error}): save it again.") from error
     read_of = ", ".join(header[column] for column in columns)
     left_out = (f"of {number:,} rows, only the columns {read_of} were read",)
     return Document(blocks.text, path=source.path, notes=(*notes, *left_out), blocks=tuple(blocks.found))

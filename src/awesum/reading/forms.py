@@ -56,7 +56,7 @@ def refuse_nested_forms(source: Source) -> None:
 
 def _bomb(source: Source) -> AwesumError:
     return AwesumError(
-        f"{source.path} is a PDF bomb: its forms draw each other more than {MOST_DRAWN:,} times. Do not open it elsewhere."
+        f"{source.path} is a PDF bomb: its forms draw each other more than {MOST_DRAWN:,} times. Do not open it."
     )
 
 

@@ -1,4 +1,4 @@
-"""OpenDocument texts: paragraphs, headings, lists and tables in order; without notes, comments and tracked deletions."""
+"""OpenDocument texts: paragraphs, headings, lists and tables in order; without footnotes, comments and deletions."""
 
 from __future__ import annotations
 

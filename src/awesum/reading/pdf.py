@@ -76,9 +76,9 @@ def _page_lines(source: Source, pdf: PdfDocument) -> tuple[list[list[str]], list
             pages.append([])
             damaged.append(index)
             error = failure
-    if damaged and len(damaged) == len(pages):
-        raise _damaged(source, error)
-    notes = [f"{_pages(damaged, len(pages))} damaged and could not be read"] if damaged else []
+    if 2 * len(damaged) > len(pages):  # what is left is not the document
+        raise _damaged(source, f"{len(damaged)} of {len(pages)} pages cannot be read; {error}")
+    notes = [_noted(damaged, len(pages), "are damaged and were not read")] if damaged else []
     empty = [index for index, lines in enumerate(pages) if not any(lines) and index not in set(damaged)]
     if not empty:
         return pages, notes
@@ -88,17 +88,17 @@ def _page_lines(source: Source, pdf: PdfDocument) -> tuple[list[list[str]], list
                 f"{source.path} is a scan without a text layer: install Tesseract and `pip install 'awesum[ocr]'`, or "
                 "run OCR on it first (for example `ocrmypdf scan.pdf text.pdf`)."
             )
-        return pages, [*notes, f"{_pages(empty, len(pages))} without a text layer (scanned?) and not read"]
+        return pages, [*notes, _noted(empty, len(pages), "have no text layer (scanned?) and were not read")]
     for index in empty:
         pages[index] = ocr.lines_of(pdf, index)
     if not any(any(lines) for lines in pages):
         raise AwesumError(f"{source.path} is a scan in which OCR finds no text: check that its pages are not blank.")
-    return pages, [*notes, f"{_pages(empty, len(pages))} without a text layer and read with OCR, which makes mistakes"]
+    return pages, [*notes, _noted(empty, len(pages), "have no text layer and were read with OCR, which makes mistakes")]
 
 
-def _pages(indices: list[int], total: int) -> str:
+def _noted(indices: list[int], total: int, what: str) -> str:
     listed = ", ".join(str(index + 1) for index in indices[:10]) + (", ..." if len(indices) > 10 else "")
-    return f"{len(indices)} of {total} pages ({listed}) {'is' if len(indices) == 1 else 'are'}"
+    return f"{len(indices)} of {total} pages {what}: {listed}"
 
 
 def _damaged(source: Source, error: object) -> AwesumError:

@@ -165,7 +165,7 @@ class ReaderProcess:
             self.process.kill()
             self.process.wait()
         self.close()
-        return 0, self.process.returncode
+        return 0, self.process.returncode or 0
 
     def close(self) -> None:
         """End the process. It has nothing that it could lose."""

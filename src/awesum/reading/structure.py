@@ -76,7 +76,7 @@ _BOILERPLATE = re.compile(
     r")[^\S\n]*$",
     re.I | re.M,
 )
-_NAMES = {
+_NAMES: dict[Kind, tuple[str, str]] = {
     "contents": ("line of a table of contents", "lines of tables of contents"),
     "references": ("reference", "references"),
     "boilerplate": ("boilerplate phrase", "boilerplate phrases"),

@@ -10,6 +10,8 @@ from awesum.reading.blocks import Blocks
 
 FEWEST_TURNS = 6
 """From which a text is a transcript, if most of its lines are turns."""
+LONGEST_FILLER = 60
+"""Characters of a turn that may say nothing."""
 SHARE = 0.6
 """Of the lines of a transcript that begin a turn."""
 
@@ -25,15 +27,16 @@ _NOT_A_NAME = re.compile(
     re.I,
 )
 _FILLER = re.compile(
-    r"(?:(?:u+h+|u+m+|hm+|mm+-?h?m*|uh-?huh|ah+|oh+|er+|eh|yes|yeah|yep|yup|no|nope|ok|okay|k|right|sure|great|cool|nice|"
-    r"good|fine|perfect|agreed|exactly|absolutely|totally|indeed|true|lol|haha+|ha|ugh|wow|thanks|thank you|thx|ty|cheers|"
-    r"sorry|hi|hello|hey|morning|good morning|good afternoon|bye|goodbye|see you|all|everyone|guys|please|well|so|and|but|"
-    r"i see|got it|gotcha|np|same|me too|\+\s?1|-1|\{\w+\}|<[^<>]*>|\[[^\[\]]*\]|joined|left)[\s.,!?…]*)+"
-    r"(?:[:;]-?[()DPp/|])?",
+    r"(?:(?:u+h+|u+m+|hm+|mm+-?h?m*|uh-?huh|ah+|oh+|er+|eh|yes|yeah|yep|yup|no|nope|ok|okay|k|right|sure|great|cool|"
+    r"nice|good|fine|perfect|agreed|exactly|absolutely|totally|indeed|true|lol|haha+|ha|ugh|wow|thanks|thank you|thx|"
+    r"ty|cheers|sorry|hi|hello|hey|morning|good morning|good afternoon|bye|goodbye|see you|all|everyone|guys|please|"
+    r"well|so|and|but|i see|got it|gotcha|np|same|me too|\+\s?1|-1|\{\w+\}|<[^<>]*>|\[[^\[\]]*\])"
+    r"[\s.,!?…]+)+(?:[:;]-?[()DPp/|]\s)?",
     re.I,
 )
 _SYSTEM = re.compile(
-    r".*\b(?:joined|left|has joined|has left|changed the (?:subject|topic)|media omitted)\b.{0,40}", re.I
+    r"(?:\S+ ){0,2}(?:has )?(?:joined|left|changed the (?:subject|topic))(?: the (?:chat|meeting|channel|group))?\W*",
+    re.I,
 )
 
 
@@ -73,7 +76,7 @@ def from_turns(turns: list[tuple[str, str]], path: str, notes: tuple[str, ...] =
     said: list[tuple[str, str]] = []
     fillers = 0
     for speaker, text in turns:
-        if speaker and (not text or _FILLER.fullmatch(text) or _SYSTEM.fullmatch(text)):
+        if speaker and _says_nothing(text):
             fillers += 1
         elif said and speaker and said[-1][0] == speaker:
             said[-1] = speaker, f"{_ended(said[-1][1])} {text}"
@@ -89,6 +92,12 @@ def from_turns(turns: list[tuple[str, str]], path: str, notes: tuple[str, ...] =
     if fillers:
         notes = (*notes, f"{fillers:,} of {len(turns):,} turns say nothing (“okay”, “thanks”) and were left out")
     return Document(blocks.text, path=path, notes=notes, blocks=tuple(blocks.found))
+
+
+def _says_nothing(text: str) -> bool:
+    return len(text) < LONGEST_FILLER and bool(
+        not text or _FILLER.fullmatch(f"{text} ") or _SYSTEM.fullmatch(text) or not any(map(str.isalnum, text))
+    )
 
 
 def _ended(text: str) -> str:
