@@ -33,6 +33,7 @@ from awesum.version import __version__
 
 if TYPE_CHECKING:
     from awesum.compose.session import Session
+    from awesum.document import Document
     from awesum.summarizer import Summarizer
     from awesum.systems.system import System
 
@@ -88,6 +89,7 @@ class Batch:
         self.limits, self.fields = limits, fields
         self._summarizer = summarizer
         self._failed = self._finished = self._elsewhere = 0
+        self._read: Document | None = None  # the only document, if there is one
         self._known_bytes = 0  # of the record in the folder
         self._known_lines: set[str] = set()
         self._ours: set[str] = set()  # the targets in it
@@ -134,6 +136,8 @@ class Batch:
             if place:
                 files.check_output(place, is_folder=place == self.folder)
         process.start()  # while the rest of the program is loaded
+        if len(self.tasks) == 1 and not self.folder:
+            self._read = self._read_document(self.tasks[0])  # if it cannot be read, nothing else need be loaded
         todo = self._skip_done()
         total = len(todo) + self._failed
         # Text that goes to the screen is written one document at a time; files are written side by side.
@@ -266,8 +270,7 @@ class Batch:
         """A session on a document, resumed after what an interrupted run has left."""
         from awesum.systems.system import no_progress, open_session
 
-        document = read(task.source, self.limits, fields=self.fields)
-        document = replace(document, path=shown(document.path))
+        document, self._read = self._read or self._read_document(task), None
         partial, known = None, list[Part]()
         if task.target and lock:  # there is no place for parts beside a pipe or a device
             if self.folder:
@@ -286,6 +289,10 @@ class Batch:
         )
         self._opened[session] = _Opened(task, partial, known, lock)
         return session
+
+    def _read_document(self, task: Task) -> Document:
+        document = read(task.source, self.limits, fields=self.fields)
+        return replace(document, path=shown(document.path))
 
     def _claim(self, task: Task) -> None:
         """Note that a file in the folder of summaries is ours, before it is written; one that is not is left alone."""

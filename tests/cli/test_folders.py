@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
@@ -128,10 +129,10 @@ def test_unexpected_error_stays_with_its_document(
 ) -> None:
     read = batch.read
 
-    def reading(source: str) -> Document:
+    def reading(source: str, *args: Any, **options: Any) -> Document:
         if source.endswith("b.md"):
             raise LookupError("unknown encoding: zip")
-        return read(source)
+        return read(source, *args, **options)
 
     monkeypatch.setattr(batch, "read", reading)
     result = awesum(folder, *EXTRACT, "-o", "out")

@@ -28,6 +28,8 @@ def open_archive(source: Source) -> zipfile.ZipFile:
     """Open an archive, or raise the error that says what is wrong with it."""
     try:
         return zipfile.ZipFile(io.BytesIO(source.data))
+    except MemoryError:
+        raise
     except Exception as error:  # zipfile raises a dozen kinds on broken archives
         raise damaged(source, error) from error
 
@@ -61,7 +63,7 @@ def check(source: Source, archive: zipfile.ZipFile) -> None:
                     size += len(chunk)
                     elements += len(_ELEMENT.findall(chunk))
                     _check_xml(source, size, elements)
-        except AwesumError:
+        except (AwesumError, MemoryError):
             raise
         except Exception as error:  # among them the wrong checksum of a member that is larger than it says
             raise damaged(source, error) from error

@@ -43,6 +43,8 @@ def read(source: Source) -> Document:
         for text, kind, level in _pieces(file.element.body):
             blocks.add(text, kind, level)
         notes = tuple(_notes(file))
+    except MemoryError:
+        raise
     except Exception as error:  # python-docx lets any error of zipfile, lxml and its own lookups escape
         raise AwesumError(
             f"{source.path} is a damaged Word document ({error}): open it in Word, which may repair it, and save it."

@@ -38,7 +38,7 @@ def read(source: Source) -> Document:
         present = [item for item in items if item is not None]
         chapters = [i for i in present if i.get_type() != ITEM_NAVIGATION and "html" in i.get_media_type()]
         decoded = [decode_page(item.get_content()) for item in chapters]
-    except AwesumError:
+    except (AwesumError, MemoryError):
         raise
     except Exception as error:  # today always a ValueError, but that is not documented
         raise AwesumError(f"{source.path} is a damaged EPUB file ({error}): download it again.") from error
@@ -89,5 +89,5 @@ def _parse_chapter(page: str) -> Any:
     )
     try:
         return etree.fromstring(_DOCTYPE.sub("", known, count=1).strip(), parser)
-    except (etree.XMLSyntaxError, ValueError):
+    except (etree.XMLSyntaxError, ValueError):  # without memory, too: the parser below reports that
         return parse(_DOCTYPE.sub("", page, count=1))

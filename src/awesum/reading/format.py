@@ -109,9 +109,17 @@ def _plausible(sample: bytes, encoding: str) -> float:
         if error.start < len(sample) - 2:  # else a character of four bytes is cut at the end of the sample
             return 0.0
         text = sample[: error.start].decode(encoding)
+    if not text or sum(ord(character) & 0xFF == 0 for character in text) > 0.1 * len(text):
+        return 0.0  # Latin letters with their bytes swapped look like Chinese
     known = sum(character in "\t\n\r" or unicodedata.category(character)[0] in "LMNPSZ" for character in text)
-    blocks = len({ord(character) >> 8 for character in text if unicodedata.category(character)[0] == "L"})
-    return known / len(text) if text and blocks <= max(3, len(text) ** 0.5) else 0.0
+    scripts = {_script(character) for character in text if unicodedata.category(character)[0] == "L"}
+    return known / len(text) if len(scripts) <= max(3, len(text) ** 0.5 / 2) else 0.0
+
+
+def _script(character: str) -> int:
+    """The block of 256 characters that a letter is in; all of Chinese, Japanese and Korean count as one."""
+    block = ord(character) >> 8
+    return 0x4E if 0x2E <= block <= 0x9F or 0xAC <= block <= 0xD7 else block
 
 
 def _beginning(data: bytes) -> str:
@@ -124,6 +132,8 @@ def _recognize_zip(source: Source) -> str:
         names = set(archive.namelist())
         try:
             kind = beginning(archive, "mimetype").strip()
+        except MemoryError:
+            raise
         except Exception as error:
             raise damaged(source, error) from error
         found = _zip_kind(names, kind)

@@ -175,6 +175,10 @@ def parse(page: str) -> Any:
     try:
         tree = etree.fromstring(page.replace("\0", ""), parser)
     except etree.XMLSyntaxError:
+        tree = None
+    if any(error.type_name == "ERR_NO_MEMORY" for error in parser.error_log):
+        raise MemoryError  # what was parsed until then must not pass for the page
+    if tree is None:
         return None
     if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
         # Unclosed elements nest until lxml gives up and drops the rest. Flatten the page instead.
@@ -222,6 +226,8 @@ def _main_content(page: str) -> str:
         # A blank line between blocks: a heading must not run into the sentence after it.
         lines = (line.rstrip() for line in _PILCROW.sub("", found).splitlines())
         return "\n\n".join(line for line in lines if line.strip()).strip()
+    except MemoryError:
+        raise
     except Exception:  # a page that breaks the heuristics still has visible text
         return ""
 

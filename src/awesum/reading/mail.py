@@ -60,6 +60,8 @@ def _unmarked(source: Source) -> bytes:
 def _header(message: EmailMessage, name: str) -> str:
     try:
         return " ".join(str(message.get(name) or "").split())
+    except MemoryError:
+        raise
     except Exception:  # a header that breaks the rules is of no use
         return ""
 
@@ -72,12 +74,16 @@ def _body(message: EmailMessage, source: Source) -> tuple[str, list[str]]:
     """The text of a message, from plain text if there is any, else from HTML."""
     try:
         part = message.get_body(("plain", "html"))
+    except MemoryError:
+        raise
     except Exception:  # of a message whose parts contradict each other
         part = None
     if part is None:
         part = message
     try:
         data = part.get_payload(decode=True)
+    except MemoryError:
+        raise
     except Exception:
         data = None
     text, notes = decode(data if isinstance(data, bytes) else b"", part.get_content_charset())

@@ -41,6 +41,8 @@ def read(source: Source) -> Document:
         body = tree.find(f"{_OFFICE}body/{_OFFICE}text")
         for text, kind, level in _pieces(() if body is None else body, left_out):
             blocks.add(text, kind, level)
+    except MemoryError:
+        raise
     except Exception as error:  # of zipfile and lxml
         raise AwesumError(
             f"{source.path} is a damaged OpenDocument text ({' '.join(str(error).split())[:200]}): open it in "

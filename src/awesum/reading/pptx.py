@@ -37,6 +37,8 @@ def read(source: Source) -> Document:
                 notes_read += bool(said.text.strip())
                 for paragraph in said.paragraphs:
                     blocks.add(paragraph.text)
+    except MemoryError:
+        raise
     except Exception as error:  # python-pptx lets any error of zipfile, lxml and its own lookups escape
         raise AwesumError(
             f"{source.path} is a damaged presentation ({' '.join(str(error).split())}): open it in PowerPoint, which "

@@ -25,6 +25,8 @@ def read(source: Source) -> Document:
     try:
         # RTF is ASCII; other bytes are kept as they are, for programs that write them all the same.
         text: str = rtf_to_text(source.data.decode("latin-1"), encoding=encoding, errors="replace")
+    except MemoryError:
+        raise
     except Exception as error:  # the library lets any error of a broken file escape
         raise AwesumError(
             f"{source.path} is a damaged RTF document ({' '.join(str(error).split())[:200]}): open it in a word "

@@ -20,7 +20,7 @@ LONGEST_HEADING = 12
 FEWEST_ENTRIES = 3
 """Lines that make a table of contents, or a list of references."""
 
-_LEADER = r"(?:\s?[.…·_]){4,}\s*"
+_LEADER = r"(?:(?:\s?[.·_]){4,}|(?:\s?…){2,})\s*"
 _PAGE = r"(?:\d{1,5}|[ivxlc]{1,8})"
 _CONTENTS_LINE = re.compile(rf"\S.{{0,200}}?{_LEADER}{_PAGE}\s*", re.I)
 _CONTENTS_INSIDE = re.compile(rf"{_LEADER}{_PAGE}\b")
@@ -62,7 +62,7 @@ _TRACKER = re.compile(r"\b(?:bpo|gh|issue|PR|#)\s?-?#?\d{2,}|\bby\s", re.I)
 _BOILERPLATE = re.compile(
     r"^[^\S\n]*(?:"
     r"this page (?:is |was |has been )?(?:intentionally|deliberately) left blank\.?"
-    r"|(?:©|\(c\)|copyright)\b.{0,150}\b(?:19|20)\d\d\b.{0,150}"
+    r"|(?:©|\(c\)|copyright\b).{0,150}\b(?:19|20)\d\d\b.{0,150}"
     r"|all rights reserved\b.{0,100}"
     r"|.{0,60}\bcreated using (?:sphinx|doxygen)\b.{0,60}"
     r"|(?:last )?updated on\b.{0,60}"

@@ -26,6 +26,8 @@ def read(source: Source) -> Document:
     kind = "vtt" if text.lstrip("\ufeff \n").startswith("WEBVTT") or source.suffix == ".vtt" else "srt"
     try:
         events = pysubs2.SSAFile.from_string(text.lstrip("\ufeff"), format_=kind).events
+    except MemoryError:
+        raise
     except Exception as error:  # the library lets any error of a broken file escape
         raise AwesumError(
             f"{source.path} is a damaged subtitle file ({' '.join(str(error).split())[:200]}): save it as text."

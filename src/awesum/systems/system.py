@@ -159,7 +159,7 @@ class System(ABC):
         return Session(plan, recorded, done=done, notes=notes, progress=progress, started=started)
 
     def _may_write(self, analysis: Analysis, settings: Settings, notes: list[str]) -> bool:
-        """Whether the writer knows the language of a document, or has to write in any case; `notes` say what follows."""
+        """Whether the writer knows the language of a document, or has to write all the same; `notes` say so."""
         from awesum.analysis.language import detect, name
 
         if self.style == "extract" and self.name != EXTRACT:
