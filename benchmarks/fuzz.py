@@ -2,7 +2,9 @@
 
 Every input has one of four outcomes: parsed, refused with one line, given up at a limit, or its reader died (which
 costs that document and nothing else). Anything else is a failure: an exception that nobody thought of, a message of
-several lines, a hang, memory above the limit, output that is missing. `--planted` plants a crash, which has to be found.
+several lines, a hang, memory above the limit, output that is missing.
+
+`--planted` plants a crash, which has to be found.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from awesum.errors import AwesumError
@@ -99,7 +102,9 @@ def _mutate_xml(content: bytes, chance: random.Random) -> bytes:
         return content[: other.start()] + one[0] + content[other.start() :]
     if values:
         value = chance.choice(values)
-        new = chance.choice(["", "0", "-1", "9" * 30, "x" * 3000, "../../x", "\u202e", "a b", "&#13;", "&amp;"]).encode()
+        new = chance.choice(
+            ["", "0", "-1", "9" * 30, "x" * 3000, "../../x", "\u202e", "a b", "&#13;", "&amp;"]
+        ).encode()
         return content[: value.start(1)] + new + content[value.end(1) :]
     return content
 
@@ -143,7 +148,7 @@ def analysing(parse: Callable[[Source], object], planted: bool) -> Callable[[Sou
         assert "".join(document.text[start:end] for start, end in spans) == document.text, "sentences do not tile"
         ends = [(block.start, block.end) for block in document.blocks]
         assert all(0 <= start < end <= len(document.text) for start, end in ends), "a block outside of the text"
-        assert all(one[1] <= other[0] for one, other in zip(ends, ends[1:], strict=False)), "blocks overlap"
+        assert all(one[1] <= other[0] for one, other in pairwise(ends)), "blocks overlap"
         return document
 
     return parse_and_analyse
@@ -182,7 +187,9 @@ def fuzz_readers(count: int, seconds: float, seed: int, planted: bool) -> tuple[
         data = mutate(seeds[name], random.Random(f"{seed}/{number}"))
         what, message = outcome(f"input.{name}", data)
         found[name][what] += 1
-        is_past_header = what != "refused" or not any(words in message for words in ("binary file", "is empty", "ZIP file"))
+        is_past_header = what != "refused" or not any(
+            words in message for words in ("binary file", "is empty", "ZIP file")
+        )
         found[name]["past the header"] += is_past_header
         if what == FAILURE:
             failures.append(f"input {number} ({name}): {message}")
@@ -214,8 +221,14 @@ def fuzz_command(count: int, seed: int, each: int = 100) -> tuple[Counter[str], 
             found.update({"summarized": len(written), "refused": len(errors)})
             if "Traceback" in done.stderr or done.returncode not in (0, 1):
                 failures.append(f"inputs {first} and on: exit code {done.returncode}, {done.stderr[-300:]!r}")
-            if len(written) + len(errors) != len(list(inputs.iterdir())) or left or (done.returncode == 1) != bool(errors):
-                failures.append(f"inputs {first} and on: {len(written)} written, {len(errors)} errors, {left} left behind")
+            if (
+                len(written) + len(errors) != len(list(inputs.iterdir()))
+                or left
+                or (done.returncode == 1) != bool(errors)
+            ):
+                failures.append(
+                    f"inputs {first} and on: {len(written)} written, {len(errors)} errors, {left} left behind"
+                )
     return found, failures
 
 

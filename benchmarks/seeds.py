@@ -31,9 +31,13 @@ def archive(members: dict[str, str | bytes]) -> bytes:
 
 
 def _text() -> bytes:
-    parts = [f"{number} {title}\n\n{text}" for number, (title, text) in enumerate(zip(TITLES, PARAGRAPHS, strict=False), 1)]
+    parts = [
+        f"{number} {title}\n\n{text}" for number, (title, text) in enumerate(zip(TITLES, PARAGRAPHS, strict=False), 1)
+    ]
     references = "\n".join(f"[{n}] A. Author, On bridges, vol. {n}, 20{n:02}, pp. {n}-{n + 9}." for n in range(1, 5))
-    return "\n\n".join(["Contents", "1 Decision ........ 3\n2 Survey ........ 5", *parts, "References", references]).encode()
+    return "\n\n".join(
+        ["Contents", "1 Decision ........ 3\n2 Survey ........ 5", *parts, "References", references]
+    ).encode()
 
 
 def _markdown() -> bytes:
@@ -106,7 +110,8 @@ def _pptx() -> bytes:
 def _odt() -> bytes:
     names = "urn:oasis:names:tc:opendocument:xmlns"
     body = "".join(
-        f'<text:h text:outline-level="1">{title}</text:h><text:p>{text}<text:s text:c="2"/><text:note>n</text:note></text:p>'
+        f'<text:h text:outline-level="1">{title}</text:h>'
+        f'<text:p>{text}<text:s text:c="2"/><text:note>n</text:note></text:p>'
         for title, text in zip(TITLES, PARAGRAPHS, strict=False)
     )
     content = (
@@ -140,7 +145,8 @@ def _epub() -> bytes:
     return archive({
         "mimetype": "application/epub+zip",
         "META-INF/container.xml": '<container version="1.0" xmlns="urn:oasis:names:tc:opendocument:xmlns:container">'
-        '<rootfiles><rootfile full-path="content.opf" media-type="application/oebps-package+xml"/></rootfiles></container>',
+        '<rootfiles><rootfile full-path="content.opf" media-type="application/oebps-package+xml"/></rootfiles>'
+        "</container>",
         "content.opf": '<package version="3.0" xmlns="http://www.idpf.org/2007/opf" unique-identifier="u"><metadata '
         'xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:identifier id="u">u</dc:identifier><dc:title>t</dc:title>'
         f"<dc:language>en</dc:language></metadata><manifest>{items}</manifest><spine>{spine}</spine></package>",

@@ -35,7 +35,8 @@ def test_lock_is_held_by_one_process_and_ends_with_it(tmp_path: Path) -> None:
     lock = files.Lock(tmp_path / "out.txt")
     code = (
         "import sys, os, signal; from pathlib import Path; from awesum.files import Lock; "
-        "print(Lock(Path(sys.argv[1])).acquire(), flush=True); sys.stdin.readline(); os.kill(os.getpid(), signal.SIGKILL)"
+        "print(Lock(Path(sys.argv[1])).acquire(), flush=True); sys.stdin.readline(); "
+        "os.kill(os.getpid(), signal.SIGKILL)"
     )
 
     def other() -> subprocess.Popen[str]:

@@ -22,7 +22,9 @@ def document(text: str, *blocks: tuple[str, str]) -> Document:
 
 
 def test_heading_is_never_glued_to_the_next_sentence() -> None:
-    glued = document("and so on\nResults of the survey\nthe bridge is closed, as we said.", ("Results of the survey", "heading"))
+    glued = document(
+        "and so on\nResults of the survey\nthe bridge is closed, as we said.", ("Results of the survey", "heading")
+    )
     assert split(glued) == ["and so on", "Results of the survey", "the bridge is closed, as we said."]
 
 

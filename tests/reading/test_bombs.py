@@ -14,7 +14,7 @@ from awesum.reading.limits import ReadLimits
 from tests.reading.bombs import BOMBS, nested_forms
 
 
-@pytest.mark.parametrize("name", [name for name in BOMBS if name != "mimetype.epub"])
+@pytest.mark.parametrize("name", BOMBS)
 def test_bomb_is_refused_for_what_it_is(name: str, tmp_path: Path) -> None:
     make, words = BOMBS[name]
     (tmp_path / name).write_bytes(make())
@@ -26,13 +26,6 @@ def test_bomb_is_refused_for_what_it_is(name: str, tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 < 1_500_000_000
 
 
-def test_huge_mimetype_is_read_no_further_than_its_beginning(tmp_path: Path) -> None:
-    make, _ = BOMBS["mimetype.epub"]
-    (tmp_path / "book.epub").write_bytes(make())
-    with pytest.raises(AwesumError, match="not text|damaged"):  # a mimetype with more after it is not that of a book
-        read(tmp_path / "book.epub", ReadLimits(memory=300_000_000))
-
-
 def test_forms_as_real_documents_have_them_are_read(tmp_path: Path) -> None:
     (tmp_path / "forms.pdf").write_bytes(nested_forms(levels=3, times=4))
     with pytest.raises(AwesumError, match="scan without a text layer"):  # read, and found without text
@@ -42,5 +35,5 @@ def test_forms_as_real_documents_have_them_are_read(tmp_path: Path) -> None:
 def test_bomb_beyond_the_rules_ends_at_the_limit(tmp_path: Path) -> None:
     """A page that no rule knows: what is left is the limit of memory."""
     (tmp_path / "page.html").write_bytes(b"<html><body>" + b"<p>x" * 3_000_000)
-    with pytest.raises(AwesumError, match="--read-memory|--read-timeout"):
+    with pytest.raises(AwesumError, match=r"--read-memory|--read-timeout"):
         read(tmp_path / "page.html", ReadLimits(memory=250_000_000))

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.seeds import PARAGRAPHS, SEEDS, TITLES
 from pypdfium2 import PdfiumError
 
 from awesum.document import Document
 from awesum.errors import AwesumError
 from awesum.reading import ocr, parse, pdf
 from awesum.reading.source import Source
-from benchmarks.seeds import PARAGRAPHS, SEEDS, TITLES
 from tests.reading.pdf_writer import write_pdf
 
 
@@ -50,7 +50,9 @@ def test_headings_are_blocks(name: str) -> None:
 def test_slides_are_pages_and_their_notes_are_read() -> None:
     document = read(SEEDS["pptx"](), "a.pptx")
     assert len(document.page_starts) == 4
-    assert all(document.text[start:].startswith(title) for start, title in zip(document.page_starts, TITLES, strict=True))
+    assert all(
+        document.text[start:].startswith(title) for start, title in zip(document.page_starts, TITLES, strict=True)
+    )
     assert document.text.count(PARAGRAPHS[5]) == 4
     assert "the speaker notes of 4 of 4 slides were read with them" in document.notes
 
@@ -81,7 +83,9 @@ def test_subtitles_lose_times_and_markup() -> None:
 
 
 def test_subtitles_are_joined_into_sentences() -> None:
-    cues = "1\n00:00:01,000 --> 00:00:02,000\nIt was a simple\n\n2\n00:00:02,000 --> 00:00:03,000\nexchange of letters.\n"
+    cues = (
+        "1\n00:00:01,000 --> 00:00:02,000\nIt was a simple\n\n2\n00:00:02,000 --> 00:00:03,000\nexchange of letters.\n"
+    )
     assert read(cues, "a.srt").text == "It was a simple exchange of letters."
 
 
@@ -111,7 +115,9 @@ def test_turns_are_kept_together_and_fillers_left_out() -> None:
 
 
 def test_meeting_is_a_transcript() -> None:
-    lines = "".join(f"Ana Souza: We decided on point {n}.\nBo: Yeah.\nBo: I object to point {n},\nas I said.\n" for n in range(4))
+    lines = "".join(
+        f"Ana Souza: We decided on point {n}.\nBo: Yeah.\nBo: I object to point {n},\nas I said.\n" for n in range(4)
+    )
     turns = kinds(read(lines))["turn"]
     assert turns[1] == "Bo: I object to point 0, as I said."
     assert len(turns) == 8
@@ -160,7 +166,11 @@ def test_parts_of_a_message_are_decoded_and_attachments_noted() -> None:
     ("name", "data", "fields"),
     [
         ("a.csv", "id,comment\n1,The bridge is closed.\n2,It opens again in May.\n", "id, comment"),
-        ("a.json", '[{"id": "1", "comment": "The bridge is closed."}, {"comment": "It opens again in May."}]', "id, comment"),
+        (
+            "a.json",
+            '[{"id": "1", "comment": "The bridge is closed."}, {"comment": "It opens again in May."}]',
+            "id, comment",
+        ),
     ],
 )
 def test_data_is_refused_unless_fields_are_named(name: str, data: str, fields: str) -> None:
@@ -181,7 +191,14 @@ def test_text_that_begins_like_json_is_a_text() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("text", ["The council met on Monday.\nIt decided.", "国会は予算案を可決した。\n首相は会見で説明した。", "Комитет принял решение. Да."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The council met on Monday.\nIt decided.",
+        "国会は予算案を可決した。\n首相は会見で説明した。",
+        "Комитет принял решение. Да.",
+    ],
+)
 def test_utf16_without_a_mark_is_recognized(encoding: str, text: str) -> None:
     assert read(text.encode(encoding)).text == text
 
@@ -195,7 +212,10 @@ def test_bytes_with_nul_are_still_binary() -> None:
 
 
 def test_receipts_keep_their_body() -> None:
-    pages = [[f"Payment of {100 + 7 * n} euros was received on {n} March.", f"The balance is {n * 31} euros."] for n in range(1, 9)]
+    pages = [
+        [f"Payment of {100 + 7 * n} euros was received on {n} March.", f"The balance is {n * 31} euros."]
+        for n in range(1, 9)
+    ]
     document = read(write_pdf(pages), "a.pdf")
     assert all(f"Payment of {100 + 7 * n} euros" in document.text for n in range(1, 9))
 
@@ -262,7 +282,9 @@ def test_entity_in_a_word_document_does_not_end_it() -> None:
         for member in old.infolist():
             content = old.read(member)
             if member.filename == "word/document.xml":
-                content = b'<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/passwd">]>' + content.replace(b"Monday", b"&x;Monday")
+                content = b'<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/passwd">]>' + content.replace(
+                    b"Monday", b"&x;Monday"
+                )
             new.writestr(member.filename, content)
     document = read(data.getvalue(), "a.docx")
     assert "Monday and decided to replace" in document.text

@@ -163,7 +163,8 @@ def test_reader_takes_no_module_from_the_current_folder(
 
 
 def test_reader_ends_with_the_process_that_started_it(document: Path) -> None:
-    code = f"from awesum.reading import read, process; read({str(document)!r}); print(process._idle[0].process.pid, flush=True)"
+    code = f"from awesum.reading import read, process; read({str(document)!r}); "
+    code += "print(process._idle[0].process.pid, flush=True)"
     hang = "; import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     done = subprocess.run([sys.executable, "-c", code + hang], capture_output=True, text=True, check=False)
     pid = int(done.stdout)

@@ -87,7 +87,7 @@ def test_empty_path_is_an_error_and_not_the_current_folder() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
 def test_closed_standard_input_is_one_line() -> None:
     code = "from awesum.reading import read; read('-')"
-    done = subprocess.run(f"{sys.executable} -c \"{code}\" <&-", shell=True, capture_output=True, text=True, check=False)
+    done = subprocess.run(f'{sys.executable} -c "{code}" <&-', shell=True, capture_output=True, text=True, check=False)
     assert "AwesumError: standard input is closed" in done.stderr
 
 

@@ -21,7 +21,9 @@ def test_table_of_contents_is_junk() -> None:
     assert PROSE not in " ".join(blocks(text, "contents"))
 
 
-@pytest.mark.parametrize("line", ["Introduction .......... 5", "2.1 Methods . . . . . . . 17", "Preface …… xii", "Annex ____ 3"])
+@pytest.mark.parametrize(
+    "line", ["Introduction .......... 5", "2.1 Methods . . . . . . . 17", "Preface …… xii", "Annex ____ 3"]
+)
 def test_dots_and_a_page_make_a_contents_line(line: str) -> None:
     assert is_contents_line(line)
 
@@ -44,7 +46,11 @@ def test_section_called_references_without_any_is_kept() -> None:
 def test_credits_and_notices_are_junk() -> None:
     credit = "(Contributed by Jane Roe in bpo-12345.)"
     text = f"{PROSE} {credit}\n\n© 2023 The Authors. Licensed.\n\nThis page intentionally left blank"
-    assert blocks(text, "boilerplate") == [credit, "© 2023 The Authors. Licensed.", "This page intentionally left blank"]
+    assert blocks(text, "boilerplate") == [
+        credit,
+        "© 2023 The Authors. Licensed.",
+        "This page intentionally left blank",
+    ]
     assert not blocks("(Contributed to the fund, as agreed.) " + PROSE, "boilerplate")
 
 
@@ -53,12 +59,16 @@ def test_what_is_kept_out_is_counted() -> None:
     assert document.notes == ("kept out of the summary: 1 line of a table of contents, 1 boilerplate phrase",)
 
 
-@pytest.mark.parametrize("line", ["1 Introduction", "3.2 Results of the Survey", "Chapter 4: Tools", "A. Scope", "§ 12 Haftung"])
+@pytest.mark.parametrize(
+    "line", ["1 Introduction", "3.2 Results of the Survey", "Chapter 4: Tools", "A. Scope", "§ 12 Haftung"]
+)
 def test_numbered_headings(line: str) -> None:
     assert is_numbered_heading(line)
 
 
-@pytest.mark.parametrize("line", ["3 ships left the harbour", "12 Monkeys escaped from the zoo.", "1999 was a good year", PROSE])
+@pytest.mark.parametrize(
+    "line", ["3 ships left the harbour", "12 Monkeys escaped from the zoo.", "1999 was a good year", PROSE]
+)
 def test_numbers_that_begin_a_sentence_make_no_heading(line: str) -> None:
     assert not is_numbered_heading(line)
 

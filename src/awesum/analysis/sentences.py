@@ -31,9 +31,7 @@ _CONTINUED_LINE = re.compile(r"\S[^\S\n]*\n[^\S\n]*(\S)")
 _OTHER_STOPS = re.compile(r"(?:[。！？｡]|．(?!\d))+[”’」』）】》〉]*\s*|[؟۔।॥։።]+\s+")
 _WORD = re.compile(r"\w")
 _NOT_SPACE = re.compile(r"\S")
-_ABBREVIATED = re.compile(
-    r"(?:^|[\s(])(?:z\.\s?B|d\.\s?h|u\.\s?a|i\.\s?d\.\s?R|bzw|vgl|evtl|ggf|inkl|Mio|Mrd)\.\s+$"
-)
+_ABBREVIATED = re.compile(r"(?:^|[\s(])(?:z\.\s?B|d\.\s?h|u\.\s?a|i\.\s?d\.\s?R|bzw|vgl|evtl|ggf|inkl|Mio|Mrd)\.\s+$")
 _ORDINAL = re.compile(r"\b(?:am|vom|zum|bis|den|der|dem|des|im|seit|ab|und|Ende|Anfang)\s+\d{1,2}\.\s+$", re.I)
 _SENTENCE_END = re.compile(r"[.!?…。！？｡؟۔।॥։።][\"'”’)\]」』》]*$")
 

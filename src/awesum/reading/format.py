@@ -53,6 +53,8 @@ _SUBTITLES = re.compile(r"\s*(?:WEBVTT\b|\d+\s*\n\s*\d{1,2}:\d\d:\d\d[,.]\d{1,3}
 _MAIL_HEADER = re.compile(r"^(From|To|Date|Subject|Message-ID|Received|Return-Path|Delivered-To|MIME-Version): ", re.M)
 _JSON_START = re.compile(r"\s*[\[{]\s*[\[{\"\d\]}]")
 _HTML_START = re.compile(r"(?:\s|<\?xml[^>]*>|<!--.*?-->)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+LONGEST_KIND = 1000
+"""Bytes of the member of an archive that names its kind."""
 SAMPLE = 8192
 """Bytes in which UTF-16 without a byte order mark has to show."""
 _CONTROL_BYTES = bytes(byte for byte in range(32) if byte not in b"\t\n\f\r\x1b")
@@ -130,6 +132,10 @@ def _beginning(data: bytes) -> str:
 def _recognize_zip(source: Source) -> str:
     with open_archive(source) as archive:
         names = set(archive.namelist())
+        if "mimetype" in names and (size := archive.getinfo("mimetype").file_size) > LONGEST_KIND:
+            raise AwesumError(
+                f"{source.path} is made to exhaust whoever reads it: the member that names its kind has {size:,} bytes."
+            )
         try:
             kind = beginning(archive, "mimetype").strip()
         except MemoryError:
