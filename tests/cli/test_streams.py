@@ -59,10 +59,6 @@ def test_closed_standard_input(tmp_path: Path) -> None:
     assert "standard input is closed" in line_of(run("awesum summarize - --system lead <&-", tmp_path))
 
 
-def test_folder_as_standard_input(tmp_path: Path) -> None:
-    assert "standard input cannot be read" in line_of(run("awesum summarize - --system lead <.", tmp_path))
-
-
 @pytest.mark.parametrize(
     "flags",
     [

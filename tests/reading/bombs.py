@@ -6,6 +6,7 @@ import io
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 
 from benchmarks.seeds import SEEDS
 
@@ -53,7 +54,8 @@ def _with_members(data: bytes, **members: bytes) -> bytes:
     changed = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as new:
         for member in old.infolist():
-            new.writestr(member.filename, names.pop(member.filename, None) or old.read(member), zipfile.ZIP_DEFLATED)
+            content = names.pop(member.filename) if member.filename in names else old.read(member)
+            new.writestr(member.filename, content, zipfile.ZIP_DEFLATED)
         for name, content in names.items():
             new.writestr(name, content)
     return changed.getvalue()
@@ -95,7 +97,7 @@ def many_attributes(number: int = 200_000) -> bytes:
     return f"<html><body><p {attributes}>Text with many attributes.</p></body></html>".encode()
 
 
-BOMBS = {
+BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "forms.pdf": (nested_forms, "PDF bomb"),
     "mimetype.epub": (huge_mimetype, "the member that names its kind"),
     "tree.docx": (huge_tree, "3,000,000 elements"),

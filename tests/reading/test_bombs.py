@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from pathlib import Path
 
@@ -23,7 +22,6 @@ def test_bomb_is_refused_for_what_it_is(name: str, tmp_path: Path) -> None:
         read(tmp_path / name)
     assert "\n" not in str(error.value)
     assert time.monotonic() - started < 60, "20 seconds on a machine that has nothing else to do"
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 < 1_500_000_000
 
 
 def test_forms_as_real_documents_have_them_are_read(tmp_path: Path) -> None:

@@ -196,3 +196,11 @@ def test_file_name_that_is_not_utf8_reaches_the_reader(tmp_path: Path) -> None:
 
 def test_source_that_holds_bytes_is_sent(tmp_path: Path) -> None:
     assert process.read_in_process(Source(b"Hello you.", path="-"), 10, ReadLimits()).text == "Hello you."
+
+
+def test_reader_of_a_large_process_is_used_again(document: Path) -> None:
+    """A process begins with the peak of the one that started it, which must not be taken for its own."""
+    held = bytearray(400_000_000)
+    held[::4096] = b"x" * len(held[::4096])
+    read(document)
+    assert process._idle

@@ -46,8 +46,9 @@ def read(source: Source) -> Document:
     except MemoryError:
         raise
     except Exception as error:  # python-docx lets any error of zipfile, lxml and its own lookups escape
+        reason = " ".join(str(error).split())
         raise AwesumError(
-            f"{source.path} is a damaged Word document ({error}): open it in Word, which may repair it, and save it."
+            f"{source.path} is a damaged Word document ({reason}): open it in Word, which may repair it, and save it."
         ) from error
     return Document(blocks.text, path=source.path, notes=notes, blocks=tuple(blocks.found))
 

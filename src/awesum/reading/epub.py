@@ -41,7 +41,9 @@ def read(source: Source) -> Document:
     except (AwesumError, MemoryError):
         raise
     except Exception as error:  # today always a ValueError, but that is not documented
-        raise AwesumError(f"{source.path} is a damaged EPUB file ({error}): download it again.") from error
+        raise AwesumError(
+            f"{source.path} is a damaged EPUB file ({' '.join(str(error).split())}): download it again."
+        ) from error
     text, blocks = "", list[Block]()
     for page, _ in decoded:
         refuse_attributes(source, page)

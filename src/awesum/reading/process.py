@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from awesum.document import Document
 from awesum.errors import AwesumError
-from awesum.footprint import format_size
+from awesum.footprint import format_size, peak_memory
 from awesum.reading import messages
 from awesum.reading.limits import PATIENCE, ReadLimits
 from awesum.reading.source import Source
@@ -90,6 +90,8 @@ class ReaderProcess:
 
     def __init__(self) -> None:
         self.is_usable = True
+        # A new process begins with the peak of the one that started it: below that, its own does not show.
+        self._inherited = peak_memory()
         # -P: no module may come from the current folder, which may be full of strangers' files.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         try:
@@ -144,7 +146,7 @@ class ReaderProcess:
                 f"{path} took longer to read than {seconds:.0f} seconds and was given up: "
                 "if you trust it, give it more time with --read-timeout"
             )
-        if watch.reason == "memory" or peak > limits.memory // 2:
+        if watch.reason == "memory" or peak > max(self._inherited, limits.memory // 2):
             return too_large(path, limits)
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return AwesumError(
