@@ -398,9 +398,9 @@ class Batch:
                 record.seek(self._known_bytes)
                 *lines, _ = record.read().split(b"\n")  # the last one may be on its way
                 self._known_bytes += sum(len(line) + 1 for line in lines)
-                for line in lines:
+                for line in (raw.decode("utf-8", "replace") for raw in lines):
                     if target := _target_of(line):
-                        self._known_lines.add(line.decode())
+                        self._known_lines.add(line)
                         self._ours.add(target)
         return self._known_lines
 
@@ -485,7 +485,7 @@ def _file_name(source: str) -> str:
     return re.sub(r"[^\w.-]+", "-", shown(name))[-120:]
 
 
-def _target_of(line: bytes) -> str | None:
+def _target_of(line: str) -> str | None:
     """The target of a line in the record; none if it is not a line of ours."""
     try:
         fields = json.loads(line)

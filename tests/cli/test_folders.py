@@ -259,3 +259,10 @@ def test_error_of_the_engine_costs_the_documents_that_it_was_writing(
     assert result.code == 1
     assert files_of(Path("out")) == SUMMARIES[1:]
     assert "RuntimeError: out of paper" in result.err
+
+
+def test_record_with_bytes_that_are_not_utf8_is_passed_over(awesum: Awesum, folder: Path) -> None:
+    """Found by the fuzzer."""
+    Path("out").mkdir()
+    Path("out/.awesum.jsonl").write_bytes(b'["a", "b", "\xed\xa0\x80"]\n[1]\nnothing\n')
+    assert awesum(folder, *EXTRACT, "-o", "out").code == 0

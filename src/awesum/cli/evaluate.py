@@ -64,9 +64,9 @@ def run(options: argparse.Namespace) -> int:
 
     folder = Path(options.report) if options.report else None
     if folder:
+        report.place(folder)  # an unwritable folder is reported before minutes of work, not after
         inputs = [options.predictions, options.references, options.documents, *options.compare]
         check_output(folder, [Path(path) for path in inputs if path], is_folder=True, flag="--report")
-        report.place(folder)  # an unwritable folder is reported before minutes of work, not after
 
     evaluation, pairs = evaluate(
         Path(options.predictions),
