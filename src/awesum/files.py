@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from awesum.errors import AwesumError
 
 LONGEST_NAME = 255
 """Bytes of a file name, on every common file system."""
@@ -34,18 +38,86 @@ def cache_folder() -> Path:
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, beside `path`; it takes the place of `path` once the block has ended without an error.
 
-    A reader sees the old file or the new one, never half of one. A symbolic link stays a link: the file that it points
-    to is replaced. An existing file keeps its permissions.
+    A reader sees the old file or the new one, never half of one, also after a power cut. A symbolic link stays a link:
+    the file that it points to is replaced. An existing file keeps its permissions.
     """
     path = Path(os.path.realpath(path))
     aside = sibling(path, f".{os.getpid()}", prefix=".")
+    aside.unlink(missing_ok=True)  # left by a process of the same number that was killed
+    # It is made here, and only if it is not there: nobody may have put a link to something else in its place.
+    os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
         yield aside
         with suppress(FileNotFoundError):
             shutil.copymode(path, aside)
+        with aside.open("rb+") as file:
+            os.fsync(file.fileno())
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what killed processes left of writing `path`. Call it only while nobody else writes that file."""
+    path = Path(os.path.realpath(path))
+    start = sibling(path, ".", prefix=".").name
+    with suppress(OSError):
+        for entry in os.scandir(path.parent):
+            if entry.name.startswith(start) and entry.name[len(start) :].isdecimal():
+                os.unlink(entry.path)
+
+
+class Lock:
+    """The right to write a file, held by one process at a time. It ends with the process, however that ends."""
+
+    def __init__(self, target: Path) -> None:
+        self.path = sibling(Path(os.path.realpath(target)), ".lock", prefix=".")
+        self._file: int | None = None
+
+    def acquire(self) -> bool:
+        """Take it if nobody else has it."""
+        while self._file is None:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+            try:
+                if not _lock(file):
+                    return False
+                if os.path.samestat(os.fstat(file), os.stat(self.path)):  # else its owner has just removed it
+                    self._file, file = file, -1
+            except FileNotFoundError:
+                pass
+            finally:
+                if file >= 0:
+                    os.close(file)
+        return True
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._file is not None:
+            with suppress(OSError):
+                self.path.unlink()
+            os.close(self._file)
+            self._file = None
+
+
+def _lock(file: int) -> bool:
+    """Lock an open file; false if another process has. Where there are no locks, everybody may write."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems
+        return True
+    return True
 
 
 def sibling(path: Path, suffix: str, prefix: str = "") -> Path:
@@ -92,14 +164,31 @@ def is_same(one: Path, other: Path) -> bool:
     """Whether two paths name one file: by another spelling, a symbolic link or a hard link."""
     try:
         return one.samefile(other)
-    except OSError:
+    except (OSError, ValueError):
         return False
+
+
+def check_output(path: Path, inputs: Iterable[Path] = (), *, is_folder: bool = False, flag: str = "-o") -> None:
+    """Refuse, before any work, an output that is one of the inputs or that cannot be written; `flag` names it."""
+    for source in inputs:
+        if is_same(source, path):
+            kind = "folder" if is_folder else "file"
+            raise AwesumError(f"{path} is a {kind} that is read, and must not be written over: give another {flag}")
+    try:
+        check_writable(path, is_folder=is_folder)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise AwesumError(f"cannot write to {shown(str(path))} ({reason}): give another place with {flag}") from error
 
 
 def check_writable(path: Path, *, is_folder: bool = False) -> None:
     """Raise the `OSError` that writing `path` would end in; a folder is made if it is missing."""
     if not is_folder and is_special(path):
-        return  # opening a pipe would wait for its reader
+        if not os.access(path, os.W_OK):  # opening a pipe would wait for its reader
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return
+    if not is_folder and path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     folder = path if is_folder else Path(os.path.realpath(path)).parent
     if is_folder:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,13 +17,24 @@ READING = 150_000_000
 """Bytes that prefilling one prompt takes temporarily, on top of its cache; measured with SmolLM2."""
 
 
-def parse_size(text: str) -> int:
-    """Bytes from `2GB`, `800M`, `1.5 GiB`."""
+MOST = 10**18
+"""Bytes. More than any machine has: a size beyond it is a slip of the finger."""
+
+
+def parse_size(text: str, flag: str = "--max-memory") -> int:
+    """Bytes from `2GB`, `800M`, `1.5 GiB`; `flag` is named in errors."""
     match = _SIZE.fullmatch(text)
     if not match:
-        raise AwesumError(f"cannot read the memory size {text!r}: write for example 2GB or 800MB")
+        raise AwesumError(f"cannot read the memory size {_short(text)!r} of {flag}: write for example 2GB or 800MB")
     unit = match[2].upper() or "B"
-    return int(float(match[1]) * (1024 ** "BKMGT".index(unit) if match[3] else _UNITS[unit]))
+    size = float(match[1]) * (1024 ** "BKMGT".index(unit) if match[3] else _UNITS[unit])
+    if not 0 < size <= MOST:
+        raise AwesumError(f"no machine has {_short(text)} of memory: give {flag} for example 2GB or 800MB")
+    return int(size)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def format_size(size: int) -> str:

@@ -15,9 +15,17 @@ _WORD = re.compile(
 _LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(w|words?|s|sentences?|%|)\s*", re.IGNORECASE)
 
 
+MOST = 10**12
+"""Words. More than all documents have: a length beyond it is a slip of the finger."""
+
+
 def count_words(text: str) -> int:
     """Count words separated by white space; in Chinese, Japanese and Korean, count characters."""
     return sum(1 for _ in _WORD.finditer(text))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 @dataclass(frozen=True)
@@ -36,13 +44,15 @@ class Length:
         match = _LENGTH.fullmatch(text)
         if not match:
             raise AwesumError(
-                f"cannot read the length {text!r}: write for example 200w (words), 12s (sentences), 5% or auto"
+                f"cannot read the length {_short(text)!r}: write for example 200w (words), 12s (sentences), 5% or auto"
             )
         value, unit = float(match[1]), (match[2] or "w")[0].lower()
+        if value > MOST:
+            raise AwesumError(f"a length of {_short(text)!r} is more than any document has: give for example 200w")
         if value <= 0:
-            raise AwesumError(f"a length of {text!r} leaves nothing to write: give for example 200w, 12s or 5%")
+            raise AwesumError(f"a length of {_short(text)!r} leaves nothing to write: give for example 200w, 12s or 5%")
         if unit == "%" and value > 100:
-            raise AwesumError(f"{text!r} is longer than the document itself: give at most 100%, for example 5%")
+            raise AwesumError(f"{_short(text)!r} is longer than the document itself: give at most 100%, for example 5%")
         if unit == "s" and value != int(value):
             raise AwesumError(f"cannot write {value} sentences: give a whole number, for example 12s")
         return cls(value, "w" if unit == "w" else "s" if unit == "s" else "%")

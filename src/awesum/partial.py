@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from awesum import files
 from awesum.document import Document
+from awesum.errors import AwesumError
 from awesum.settings import Settings
 from awesum.summary import Part, Quote, SummarySentence
 
@@ -36,16 +39,24 @@ class PartialSummary:
         """The parts that an interrupted run over the same document left; an unfinished last line is skipped."""
         try:
             first, *lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
-            if json.loads(first) != {"key": self.key}:
-                return []
-        except (OSError, ValueError):
+        except OSError:
+            return []
+        known = _key(first)
+        if known is None:
+            raise AwesumError(
+                f"{self.path} is not of an interrupted run, and must not be written over: rename it, or give another -o"
+            )
+        if known != self.key:
             return []
         parts: list[Part] = []
         for line in lines:
             try:
-                parts.append(_part(json.loads(line)))
-            except (ValueError, TypeError, KeyError):
+                part = _part(json.loads(line))
+            except (ValueError, TypeError, KeyError, AttributeError):
                 break
+            if parts and part.segment <= parts[-1].segment:
+                break
+            parts.append(part)
         return parts
 
     def start(self, parts: list[Part]) -> None:
@@ -56,26 +67,56 @@ class PartialSummary:
             self.path.unlink(missing_ok=True)
 
     def add(self, part: Part) -> None:
-        """Keep a part."""
+        """Keep a part, also if the power fails."""
         new = not self.path.exists()
-        with self.path.open("a", encoding="utf-8") as file:
-            if new:
-                file.write(json.dumps({"key": self.key}) + "\n")
-            file.write(_line(part) + "\n")
+        with self.path.open("ab") as file:
+            start = json.dumps({"key": self.key}) + "\n" if new else ""
+            file.write(f"{start}{_line(part)}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
 
     def remove(self) -> None:
         """The summary is written: there is nothing to resume."""
         self.path.unlink(missing_ok=True)
 
 
+_START = '{"key": "'
+
+
+def _key(line: str) -> str | None:
+    """The key of our first line, or the beginning of one that was cut short; none if it is not ours."""
+    if len(line) <= len(_START):
+        return line if _START.startswith(line) else None
+    key = line.removesuffix("}").removesuffix('"')[len(_START) :]
+    return key if line.startswith(_START) and key.isalnum() else None
+
+
 def _line(part: Part) -> str:
     return json.dumps(asdict(part), ensure_ascii=False)
 
 
-def _part(fields: dict[str, object]) -> Part:
-    salient = [Quote(**quote) for quote in fields.pop("salient")]  # type: ignore[attr-defined]
+def _part(fields: dict[str, Any]) -> Part:
+    """A part from its line; an error if anything in it is not what it should be."""
+    salient = [_quote(quote) for quote in fields["salient"]]
     sentences = [
-        SummarySentence(sentence["text"], Quote(**sentence["source"]), sentence["similarity"], sentence["support"])
-        for sentence in fields.pop("sentences")  # type: ignore[attr-defined]
+        SummarySentence(
+            _is(sentence["text"], str),
+            _quote(sentence["source"]),
+            _is(sentence["similarity"], float),
+            _is(sentence["support"], float),
+        )
+        for sentence in fields["sentences"]
     ]
-    return Part(salient=salient, sentences=sentences, **fields)  # type: ignore[arg-type]
+    pages = [_is(page, int) for page in fields["pages"]]
+    segment, start, end = (_is(fields[name], int) for name in ("segment", "start", "end"))
+    return Part(_is(fields["text"], str), segment, start, end, pages, salient, sentences)
+
+
+def _quote(fields: dict[str, Any]) -> Quote:
+    return Quote(_is(fields["start"], int), _is(fields["end"], int), _is(fields["text"], str))
+
+
+def _is(value: Any, kind: type) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+        raise TypeError
+    return value

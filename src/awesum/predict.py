@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from awesum import files
 from awesum.datasets import Example, examples, is_public, splits
@@ -99,28 +99,32 @@ class Predictions:
 
     def __init__(self, path: Path, key: dict[str, Any]) -> None:
         self.path, self.key = path, key
+        self.is_special = False
+        """Whether it is a pipe or a device: rows go into it as they come, and nothing else does."""
+        self._pipe: IO[bytes] | None = None
         self.record = path.with_name(f"{path.name.removesuffix('.jsonl')}.run.json")
 
     def resume(self) -> dict[str, dict[str, Any]]:
         """The rows of an earlier run of the same job, by id; an unfinished last line is removed."""
-        try:
-            files.check_writable(self.path)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        self.is_special = files.is_special(self.path)
+        if self.is_special:  # it has no beginning to resume from, and nothing can be put beside it
+            return {}
         if not self.path.exists() or not self.path.stat().st_size:
             self._save(finished=False)
             return {}
         self._check_same()
         content = self.path.read_bytes()
         *lines, unfinished = content.split(b"\n")
+        try:
+            rows = {row["id"]: row for row in map(json.loads, lines)}
+            if not all(isinstance(name, str) and isinstance(row["words"], int) for name, row in rows.items()):
+                raise TypeError("a row is not a prediction")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise AwesumError(f"{self.path} is damaged ({error}): delete it, or give another -o") from error
         if unfinished:
             with self.path.open("r+b") as file:
                 file.truncate(len(content) - len(unfinished))
-        try:
-            rows = [json.loads(line) for line in lines]
-            return {row["id"]: row for row in rows}
-        except (ValueError, KeyError, TypeError) as error:
-            raise AwesumError(f"{self.path} is damaged ({error}): delete it, or give another -o") from error
+        return rows
 
     def _check_same(self) -> None:
         try:
@@ -139,6 +143,9 @@ class Predictions:
 
     def add(self, row: dict[str, Any]) -> None:
         """Add a row. If there is no room for it, the file stays as it was."""
+        if self.is_special:
+            self._add_to_pipe(row)
+            return
         size = self.path.stat().st_size if self.path.exists() else 0
         try:
             with self.path.open("ab") as file:
@@ -150,8 +157,24 @@ class Predictions:
                 os.truncate(self.path, size)
             raise self._unwritable(error) from error
 
+    def _add_to_pipe(self, row: dict[str, Any]) -> None:
+        try:
+            if self._pipe is None:
+                self._pipe = self.path.open("wb", buffering=0)
+            self._pipe.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def close(self) -> None:
+        """Whoever reads from a pipe has had everything."""
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+
     def finish(self, order: list[str], rows: dict[str, dict[str, Any]], totals: Totals) -> None:
         """Put the rows into the order of the data, and record the totals."""
+        if self.is_special:
+            return
         if [*rows] != order:
             lines = (json.dumps(rows[name], ensure_ascii=False).encode() + b"\n" for name in order)
             self._write(self.path, lines)
@@ -187,6 +210,9 @@ class _Run:
     def __init__(self, system: System, job: Job, output: Path, quiet: bool) -> None:
         self.system, self.job = system, job
         needs_reference = job.length == REFERENCE or system.needs_reference
+        inputs = [Path(job.data).expanduser()] if not is_public(job.data) else []
+        inputs += list(inputs[0].iterdir()) if inputs and inputs[0].is_dir() else []
+        files.check_output(output, inputs)
         self.stream = examples(job.data, job.split, needs_summary=needs_reference)
         key = {
             "system": system.name,
@@ -223,6 +249,7 @@ class _Run:
                     self.bar.show("predicting", len(self.rows), total)
         finally:
             self.bar.close()
+            self.file.close()
         totals = self.totals
         there = [name for name in self.order if name in self.rows]
         totals.documents, totals.resumed = len(there), sum(name in self.rows for name in self.order) - self._new

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from awesum.analysis.embedding import SentenceEncoder
     from awesum.analysis.salience import Salience
     from awesum.compose.session import Session
+    from awesum.reading.limits import ReadLimits
     from awesum.verify import Verifier
 
 Source = str | Path | Document | IO[bytes]
@@ -37,6 +38,7 @@ class Summarizer:
     `model` names weights: `awesum`, `smollm2`, a folder, or a name on the hub. `system` names a system instead (`lead`,
     `extract`, ...), or is one; without either it is `extract`. `encoder` and `extractor` take the place of the shipped
     ones. `verifier` judges what a model writes: see `awesum.verify.Verifier.load` for the names that it may have.
+    `read_limits` are the memory and the time that reading one document may take.
     """
 
     def __init__(
@@ -47,7 +49,9 @@ class Summarizer:
         encoder: SentenceEncoder | None = None,
         extractor: Salience | None = None,
         verifier: str | Verifier | None = None,
+        read_limits: ReadLimits | None = None,
     ) -> None:
+        self.read_limits = read_limits
         if isinstance(system, System):
             if model or encoder or extractor or verifier:
                 raise AwesumError("give a System alone, or the name of one with model, encoder, extractor and verifier")
@@ -129,7 +133,7 @@ class Summarizer:
     ) -> Iterator[Part]:
         """The parts of the summary, each as soon as it is written."""
         settings = Settings(length=length, query=query, style=style, strict=strict, max_memory=max_memory)
-        return iter(self.start(as_document(source, text), settings))
+        return iter(self.start(as_document(source, text, self.read_limits), settings))
 
     def summarize(
         self,
@@ -144,7 +148,7 @@ class Summarizer:
     ) -> Summary:
         """The summary of a source, or of a `text`; see `Settings` for the rest."""
         settings = Settings(length=length, query=query, style=style, strict=strict, max_memory=max_memory)
-        return self.start(as_document(source, text), settings).finish()
+        return self.start(as_document(source, text, self.read_limits), settings).finish()
 
     def summarize_all(
         self,
@@ -168,7 +172,7 @@ class Summarizer:
         def opening() -> Iterator[Session]:
             for source in sources:
                 try:
-                    session = open_session(system, as_document(source), settings)
+                    session = open_session(system, as_document(source, limits=self.read_limits), settings)
                 except Exception as error:
                     outcomes.append(as_error(error, source))
                     continue
@@ -214,7 +218,7 @@ def as_error(error: Exception, source: object) -> AwesumError:
     )
 
 
-def as_document(source: Source | None, text: str | None = None) -> Document:
+def as_document(source: Source | None, text: str | None = None, limits: ReadLimits | None = None) -> Document:
     """The document that was meant."""
     if (source is None) == (text is None):
         raise AwesumError("give one thing to summarize: a source (path, address, Document or file), or text=...")
@@ -235,7 +239,7 @@ def as_document(source: Source | None, text: str | None = None) -> Document:
         )
     from awesum.reading import read
 
-    return read(source)
+    return read(source, limits)
 
 
 class Run(Iterator[Part]):

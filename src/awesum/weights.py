@@ -171,3 +171,7 @@ def _convert(gguf: Path, folder: Path) -> None:
         if is_converted(folder):
             return  # another process was faster
         raise _unwritable(folder, getattr(error, "strerror", None) or str(error)) from error
+    except Exception as error:  # how the tokenizers do
+        if "os error" not in str(error):
+            raise
+        raise _unwritable(folder, str(error)) from error

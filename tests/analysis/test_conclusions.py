@@ -29,7 +29,9 @@ def chosen(length: str) -> list[str]:
     ratings = Ratings(np.linspace(0.2, 0.1, len(STUDY), dtype=np.float32), 30.0)
     vectors = np.eye(len(STUDY), dtype=np.float32)
     segments = [Segment(0, len(STUDY), 0, 1, 1)]
-    selection = select(STUDY, vectors, segments, ratings, Length.parse(length), spread=False)
+    selection = select(
+        STUDY, vectors, segments, ratings, Length.parse(length), spread=False, concluding=conclusions(STUDY)
+    )
     return [STUDY[index] for index in selection.selected]
 
 

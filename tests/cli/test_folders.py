@@ -6,14 +6,16 @@ import io
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
 
-from awesum import Document, batch
+from awesum import Document, batch, files
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.models.causal import ChatModel
 from tests.cli.conftest import EXTRACT, SUMMARIES, Awesum, files_of
@@ -128,10 +130,10 @@ def test_unexpected_error_stays_with_its_document(
 ) -> None:
     read = batch.read
 
-    def reading(source: str) -> Document:
+    def reading(source: str, *args: Any, **options: Any) -> Document:
         if source.endswith("b.md"):
             raise LookupError("unknown encoding: zip")
-        return read(source)
+        return read(source, *args, **options)
 
     monkeypatch.setattr(batch, "read", reading)
     result = awesum(folder, *EXTRACT, "-o", "out")
@@ -175,3 +177,92 @@ def test_retrained_model_at_the_same_path_is_not_done(
     result = awesum(*arguments)
     assert "done already" not in result.err
     assert "3 of 3" in result.err
+
+
+# Nothing of somebody else is written over, and nothing is done twice
+
+
+def test_file_in_the_folder_that_is_not_ours_is_left_alone(awesum: Awesum, folder: Path) -> None:
+    Path("out").mkdir()
+    Path("out/a.txt.txt").write_text("precious")
+    result = awesum(folder, *EXTRACT, "-o", "out")
+    assert result.code == 1
+    assert Path("out/a.txt.txt").read_text() == "precious"
+    assert "not a summary that awesum wrote" in result.err
+    assert files_of(Path("out")) == SUMMARIES, "the others are written"
+
+
+def test_summary_that_another_document_has_the_name_of_is_refused(awesum: Awesum, folder: Path) -> None:
+    os.link(folder / "b.md", folder / "out.txt")
+    Path("out").mkdir()
+    os.link(folder / "b.md", "out/a.txt.txt")
+    result = awesum(folder, *EXTRACT, "-o", "out")
+    assert result.code == 1
+    assert "would overwrite" in result.err
+    assert (folder / "b.md").read_text() == topical_text(15, seed=1)
+
+
+def test_folder_of_the_documents_is_no_place_for_the_summaries(awesum: Awesum, folder: Path) -> None:
+    assert "folder of the documents" in awesum(folder, *EXTRACT, "-o", folder).error
+
+
+def test_locked_document_is_left_to_the_process_that_has_it(awesum: Awesum, folder: Path) -> None:
+    """Another process holds a document and dies without a result: then it is ours after all."""
+    Path("out").mkdir()
+    code = (
+        "import sys, time; from pathlib import Path; from awesum.files import Lock; "
+        "print(Lock(Path('out/a.txt.txt')).acquire(), flush=True); time.sleep(3)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        result = awesum(folder, *EXTRACT, "-o", "out")
+        assert result.code == 0
+        assert other.wait(30) == 0
+    assert "another process is summarizing" in result.err
+    assert files_of(Path("out")) == SUMMARIES
+    assert not [name for name in os.listdir("out") if name.endswith(".lock")]
+
+
+def test_document_that_another_process_has_done_meanwhile_is_not_done_again(awesum: Awesum, folder: Path) -> None:
+    assert awesum(folder, *EXTRACT, "-o", "out").code == 0
+    record = Path("out/.awesum.jsonl").read_text()
+    Path("out/.awesum.jsonl").unlink()
+    acquire = files.Lock.acquire
+
+    def acquiring(self: files.Lock) -> bool:
+        Path("out/.awesum.jsonl").write_text(record)  # it has just come to its end
+        return acquire(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files.Lock, "acquire", acquiring)
+        result = awesum(folder, *EXTRACT, "-o", "out")
+    assert result.code == 0
+    assert "3 of 3 were summarized by another process meanwhile" in result.err
+
+
+def test_error_of_the_engine_costs_the_documents_that_it_was_writing(
+    awesum: Awesum, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from awesum.engine.engine import NoEngine
+
+    step, left = NoEngine.step, [1]
+
+    def failing(self: NoEngine) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise RuntimeError("out of paper")
+        return step(self)
+
+    monkeypatch.setattr(NoEngine, "step", failing)
+    result = awesum(folder, *EXTRACT, "-o", "out")
+    assert result.code == 1
+    assert files_of(Path("out")) == SUMMARIES[1:]
+    assert "RuntimeError: out of paper" in result.err
+
+
+def test_record_with_bytes_that_are_not_utf8_is_passed_over(awesum: Awesum, folder: Path) -> None:
+    """Found by the fuzzer."""
+    Path("out").mkdir()
+    Path("out/.awesum.jsonl").write_bytes(b'["a", "b", "\xed\xa0\x80"]\n[1]\nnothing\n')
+    assert awesum(folder, *EXTRACT, "-o", "out").code == 0

@@ -621,4 +621,4 @@ def test_unwritable_file_of_scores(
     ours: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = error(capsys, ours, references, "--metrics", "rouge", "--scores", tmp_path / "no" / "scores.jsonl")
-    assert line.startswith("cannot write the scores to")
+    assert line.startswith("cannot write to")

@@ -74,3 +74,19 @@ def test_damaged_document_is_refused() -> None:
     data = saved(docx.Document()).replace(b"[Content_Types].xml", b"[Kontent_Types].xml")
     with pytest.raises(AwesumError, match=r"a\.docx is a damaged Word document"):
         read(Source(data, path="a.docx"))
+
+
+def test_error_of_several_lines_is_one() -> None:
+    """Found by the fuzzer: the parser ends some of its messages with a line break."""
+    import zipfile
+
+    data = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(docx.Document()))) as old, zipfile.ZipFile(data, "w") as new:
+        for member in old.infolist():
+            content = old.read(member)
+            new.writestr(
+                member.filename, content.replace(b"<w:body>", b"<w:body>&#0;") if b"<w:body>" in content else content
+            )
+    with pytest.raises(AwesumError, match="damaged Word document") as error:
+        read(Source(data.getvalue(), path="a.docx"))
+    assert "\n" not in str(error.value)

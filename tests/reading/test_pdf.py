@@ -55,7 +55,7 @@ def test_pages_begin_where_their_text_does() -> None:
     assert document.text[third:].startswith("on and on")
     assert document.text[:third].endswith("goes ")
     assert document.pages(third, third + 2) == [3]
-    assert document.notes == ("1 of 3 pages have no text layer (scanned?): 2",)
+    assert document.notes == ("1 of 3 pages have no text layer (scanned?) and were not read: 2",)
 
 
 def test_word_broken_by_a_page_end_is_joined() -> None:

@@ -12,7 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from awesum.errors import AwesumError
-from awesum.reading import read, readable_files
+from awesum.reading import parse, read, readable_files
+from awesum.reading.limits import ReadLimits
+from awesum.reading.source import Source
 
 
 def refusal(path: Path) -> str:
@@ -71,8 +73,32 @@ def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     # Not chmod(0): tests in containers often run as root, who may read everything.
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    (tmp_path / "secret.txt").write_text("x")
-    assert "permissions" in refusal(tmp_path / "secret.txt")
+    path = tmp_path / "secret.txt"
+    path.write_text("x")
+    with pytest.raises(AwesumError, match="permissions"):
+        parse(Source(b"", path=str(path), file=str(path)))
+
+
+def test_empty_path_is_an_error_and_not_the_current_folder() -> None:
+    with pytest.raises(AwesumError, match="the path is empty"):
+        read("")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+def test_closed_standard_input_is_one_line() -> None:
+    code = "from awesum.reading import read; read('-')"
+    done = subprocess.run(f'{sys.executable} -c "{code}" <&-', shell=True, capture_output=True, text=True, check=False)
+    assert "AwesumError: standard input is closed" in done.stderr
+
+
+def test_endless_standard_input_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            return b"y\n" * (size // 2)
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Endless()))
+    with pytest.raises(AwesumError, match="perhaps no end"):
+        read("-", ReadLimits(memory=200_000_000))
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
@@ -99,9 +125,9 @@ def zipped(*names: str) -> bytes:
         ("photo.txt", b"\xff\xd8\xff\xe0rest", "a JPEG image"),
         ("nul.txt", b"some\0text", "NUL bytes"),
         ("control.txt", b"\x01\x02\x03a" * 50, "mostly control characters"),
-        ("letter.rtf", rb"{\rtf1 hello}", "an RTF document"),
         ("some.zip", zipped("a.txt"), "a ZIP archive"),
-        ("table.xlsx", zipped("xl/workbook.xml"), "an Excel workbook"),
+        ("table.xlsx", zipped("xl/workbook.xml"), "a damaged Excel workbook"),
+        ("sheet.ods", zipped("content.xml"), "an OpenDocument file that is not a text"),
         ("cut.docx", zipped("word/document.xml")[:40], "damaged"),
     ],
 )

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from awesum.analysis.conclusions import conclusions
+from awesum.analysis.junk import in_blocks, without_junk
 from awesum.analysis.salience.ratings import Query
 from awesum.analysis.segmentation import Limits, measure, segment
 from awesum.analysis.selection import REMEMBERED_SHARE, Selection, salient, select
 from awesum.analysis.sentences import sentence_spans
 from awesum.analysis.turns import Turns
-from awesum.document import Document, Segment, Sentence
+from awesum.document import JUNK, Document, Segment, Sentence
 from awesum.length import Length
 from awesum.summary import Quote
 
@@ -74,21 +76,31 @@ class Analysis:
         return Turns.of(self.document.text)
 
     @cached_property
+    def selectable(self) -> list[str]:
+        """The texts, those empty that must not be selected: headings, and what nobody wants in a summary."""
+        return without_junk(self.document, self.sentences, self.texts)
+
+    @cached_property
     def salient(self) -> list[int]:
         """The salient tenth of the document, whatever the length of the summary."""
-        return salient(self.texts, self.sentences, self.vectors, self.ratings)
+        return salient(self.selectable, self.sentences, self.vectors, self.ratings)
 
     @cached_property
     def remembered(self) -> dict[int, float]:
         """For a salient memory: the sentences that it may keep, and how salient each is among them, above 0 up to 1."""
-        chosen = salient(self.texts, self.sentences, self.vectors, self.ratings, REMEMBERED_SHARE)
+        chosen = salient(self.selectable, self.sentences, self.vectors, self.ratings, REMEMBERED_SHARE)
         ranked = sorted(chosen, key=lambda index: float(self.ratings.scores[index]))
         return {index: rank / len(ranked) for rank, index in enumerate(ranked, 1)}
 
     def segment_text(self, number: int) -> str:
-        """The text of a segment without the white space around it."""
+        """The text of a segment without junk, and without the white space around it."""
         segment = self.segments[number]
-        return self.document.text[segment.start : segment.end].strip()
+        junk = in_blocks(self.document, self.sentences[segment.first : segment.last], JUNK)
+        if not any(junk):
+            return self.document.text[segment.start : segment.end].strip()
+        texts = self.texts[segment.first : segment.last]
+        kept = "".join(text for text, is_junk in zip(texts, junk, strict=True) if not is_junk).strip()
+        return kept or self.document.text[segment.start : segment.end].strip()
 
     def quote(self, index: int) -> Quote:
         """A sentence without the white space around it."""
@@ -103,8 +115,15 @@ class Analysis:
 
     def with_length(self, length: Length, *, spread: bool) -> Analysis:
         """The same document with the selection for another length."""
-        asked = self.query is not None
-        selection = select(self.texts, self.vectors, self.segments, self.ratings, length, spread=spread, asked=asked)
+        selection = select(
+            self.selectable,
+            self.vectors,
+            self.segments,
+            self.ratings,
+            length,
+            spread=spread,
+            concluding=None if self.query else conclusions(self.texts),
+        )
         return replace(self, selection=selection)
 
 
@@ -143,6 +162,16 @@ class Analyst:
         from awesum.weights import minilm_folder
 
         return SentenceEncoder.load(minilm_folder())
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The encoder's tokenizer, without the encoder if that is not loaded."""
+        if self._encoder is not None or "encoder" in vars(self):
+            return self.encoder.tokenizer
+        from awesum.loading import load_tokenizer
+        from awesum.weights import minilm_folder
+
+        return load_tokenizer("MiniLM", minilm_folder())
 
     @cached_property
     def extractor(self) -> Salience:
@@ -192,7 +221,13 @@ class Analyst:
         if not reading.is_encoded:
             ratings = replace(ratings, redundant=REDUNDANT_STEMS)
         selection = select(
-            texts, reading.vectors, reading.segments, ratings, length, spread=spread, asked=query is not None
+            without_junk(document, reading.sentences, texts),
+            reading.vectors,
+            reading.segments,
+            ratings,
+            length,
+            spread=spread,
+            concluding=None if query else conclusions(texts),
         )
         return Analysis(document, reading.sentences, reading.vectors, reading.segments, ratings, selection, query)
 
@@ -206,11 +241,11 @@ class Analyst:
         progress: Progress,
     ) -> _Reading:
         """Sentences, vectors and segments; the last document is kept, because the next query may be about it too."""
-        key = (document.text, id(tokenizer), limits, encode)
+        key = (document.text, document.blocks, id(tokenizer), limits, encode)
         if self._last and self._last[0] == key:
             return self._last[1]
         text = document.text
-        sentences = measure(text, sentence_spans(text), tokenizer, limits.upper)
+        sentences = measure(text, sentence_spans(text, document.blocks), tokenizer, limits.upper)
         own = None if encode else self.extractor.own_vectors([text[each.start : each.end] for each in sentences])
         vectors = self._encode(text, sentences, known, progress) if own is None else own
         if own is not None:

@@ -62,6 +62,7 @@ def _offsets(
         return_offsets_mapping=True,
         split_special_tokens=True,  # chat template tokens in a document are plain text
         return_attention_mask=False,
+        verbose=False,  # a sentence may be longer than the tokenizer's model could take
     )
     return encoded["offset_mapping"]
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from awesum.analysis.conclusions import conclusions
 from awesum.analysis.salience.choice import choose, longest_share, predecessors, word_costs
 from awesum.analysis.salience.ratings import Ratings
 from awesum.document import Segment, Sentence
@@ -56,9 +55,12 @@ def select(
     length: Length,
     *,
     spread: bool,
-    asked: bool = False,
+    concluding: Sequence[float] | None = None,
 ) -> Selection:
-    """The most salient sentences, as many as the length allows; with `spread`, no segment takes too much of it."""
+    """The most salient sentences, as many as the length allows; with `spread`, no segment takes too much of it.
+
+    `concluding` says how surely each sentence is a conclusion, which a very short summary prefers.
+    """
     words = [count_words(text) for text in texts]
     amount = length.amount(sum(words), ratings.usual_words)
     costs = word_costs(texts)
@@ -68,8 +70,8 @@ def select(
     if is_whole:
         selected = [index for index, count in enumerate(words) if count]
     else:
-        if not asked and amount < (FEW_SENTENCES if length.in_sentences else FEW_WORDS):
-            ratings = replace(ratings, scores=ratings.scores + CONCLUSION * np.array(conclusions(texts), np.float32))
+        if concluding is not None and amount < (FEW_SENTENCES if length.in_sentences else FEW_WORDS):
+            ratings = replace(ratings, scores=ratings.scores + CONCLUSION * np.array(concluding, np.float32))
         most = float("inf")
         if spread:
             in_sentences = max(3.0, 1.5 * amount / len(segments))

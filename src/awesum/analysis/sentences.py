@@ -7,8 +7,10 @@ what nupunkt leaves to its caller: other scripts, overlong sentences, and texts 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+
+from awesum.document import Block
 
 Span = tuple[int, int]
 
@@ -28,16 +30,50 @@ _CONTINUED_LINE = re.compile(r"\S[^\S\n]*\n[^\S\n]*(\S)")
 # Full stops unknown to nupunkt: Chinese and Japanese, Arabic and Urdu, Devanagari, Armenian, Ethiopic.
 _OTHER_STOPS = re.compile(r"(?:[。！？｡]|．(?!\d))+[”’」』）】》〉]*\s*|[؟۔।॥։።]+\s+")
 _WORD = re.compile(r"\w")
+_NOT_SPACE = re.compile(r"\S")
+_ABBREVIATED = re.compile(r"(?:^|[\s(])(?:z\.\s?B|d\.\s?h|u\.\s?a|i\.\s?d\.\s?R|bzw|vgl|evtl|ggf|inkl|Mio|Mrd)\.\s+$")
+_ORDINAL = re.compile(r"\b(?:am|vom|zum|bis|den|der|dem|des|im|seit|ab|und|Ende|Anfang)\s+\d{1,2}\.\s+$", re.I)
 _SENTENCE_END = re.compile(r"[.!?…。！？｡؟۔।॥։።][\"'”’)\]」』》]*$")
 
 
-def sentence_spans(text: str) -> list[Span]:
-    """Split `text` into sentences: consecutive spans from the first character to the last."""
+SHORT_TURN = 300
+"""Characters. What somebody says in a conversation is one sentence, with its speaker, unless it is longer."""
+
+
+def sentence_spans(text: str, blocks: Sequence[Block] = ()) -> list[Span]:
+    """Split `text` into sentences: consecutive spans from the first character to the last.
+
+    A block (a heading, an item of a list) never shares a sentence with what is before or after it.
+    """
     if not text:
         return []
     # A sentence is identified by its first character, never white space, and extends to the start of the next one.
     starts = list(_sentence_starts(text))
+    if blocks:
+        starts = _at_blocks(text, starts, blocks)
     return list(pairwise([0, *starts[1:], len(text)]))
+
+
+def _at_blocks(text: str, starts: list[int], blocks: Sequence[Block]) -> list[int]:
+    """The starts of sentences, with one at each end of a block, and none inside a heading or a short turn."""
+    whole = [block for block in blocks if block.kind == "heading" or _is_short_turn(block)]
+    kept, at = list[int](), 0
+    for start in starts:
+        while at < len(whole) and whole[at].end <= start:
+            at += 1
+        if at == len(whole) or start <= whole[at].start:
+            kept.append(start)
+    new = set(kept)
+    for block in blocks:
+        new.add(block.start)
+        following = _NOT_SPACE.search(text, block.end)
+        if following and _WORD.search(text, block.end, block.end + LONGEST):
+            new.add(following.start())
+    return sorted(new)
+
+
+def _is_short_turn(block: Block) -> bool:
+    return block.kind == "turn" and block.end - block.start <= SHORT_TURN
 
 
 def ends_sentence(text: str) -> bool:
@@ -67,16 +103,37 @@ def _starts_in_window(window: str, line_breaks: bool) -> list[int]:
 
     masked = _NO_WORD.sub(lambda match: "x" * len(match[0]), window)
     starts = [start for start, _ in nupunkt_spans(masked, paragraph_breaks=True)]
+    starts = [start for start in starts if not _is_inside(window, start)]
     boundaries = (_OTHER_STOPS, _LINE_END) if line_breaks else (_OTHER_STOPS,)
     stops = {match.end() for boundary in boundaries for match in boundary.finditer(window)} - {len(window)}
     starts = _with_words(window, sorted({0, *starts, *stops}))
     return list(_split_long(window, starts))
 
 
+def _is_inside(window: str, start: int) -> bool:
+    """Whether a full stop before `start` belongs to a date or an abbreviation of a language with capital nouns.
+
+    The splitter knows English, where a capital letter after a full stop begins a sentence. In "am 3. Oktober" and
+    "z. B. Kosten" it does not.
+    """
+    before = window[max(0, start - 40) : start]
+    if "\n\n" in before[-4:]:
+        return False
+    return _ABBREVIATED.search(before) is not None or _ORDINAL.search(before) is not None
+
+
 def _is_wrapped(text: str, sample: int = 200_000) -> bool:
     """Whether lines are wrapped to a width, so that line breaks mean nothing: many lines then start in lower case."""
     breaks: list[str] = _CONTINUED_LINE.findall(text, 0, sample)
-    return sum(character.islower() for character in breaks) > 0.2 * len(breaks)
+    caseless = sum(character.isalpha() and character.lower() == character.upper() for character in breaks)
+    if 2 * caseless <= len(breaks):
+        return sum(character.islower() for character in breaks) > 0.2 * len(breaks)
+    # A script without capitals: wrapped lines are about as long as each other, and most do not end a sentence.
+    lines = [line.strip() for line in text[:sample].split("\n") if line.strip()]
+    widths = sorted(map(len, lines))
+    full = [line for line in lines if len(line) > 0.8 * widths[len(widths) * 9 // 10]] if lines else []
+    ended = sum(_SENTENCE_END.search(line) is not None for line in full)
+    return len(full) > 0.6 * len(lines) and len(breaks) > 0.3 * len(lines) and ended < 0.5 * len(full)
 
 
 def _between_gaps(text: str) -> Iterator[Span]:

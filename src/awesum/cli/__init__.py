@@ -6,12 +6,14 @@ Each command is a module of this package with `DESCRIPTION`, `EXAMPLES`, `add_ar
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from awesum.cli.parser import Parser
+from awesum.cli.ending import TERMINATED, Terminated, printing_anything, terminating_cleanly
+from awesum.cli.parser import Parser, note
 from awesum.errors import INTERRUPTED, AwesumError
 from awesum.version import __version__
 
@@ -32,20 +34,50 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; a wrong call exits with 2, as `argparse` does."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _run(list(sys.argv[1:] if arguments is None else arguments))
-        sys.stdout.flush()  # here, where a reader that has gone away is still caught
-        return code
+        with printing_anything() as replaced, terminating_cleanly() as ended_by:
+            code = _run(given)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a reader that has gone away is still caught
+        if replaced:
+            note(
+                f"{replaced.total():,} characters that {sys.stdout.encoding} does not have were replaced by ?: "
+                "give a file with -o, or set PYTHONIOENCODING=utf-8"
+            )
+        return TERMINATED if ended_by and code == INTERRUPTED else code
     except AwesumError as error:
-        print(f"awesum: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
+        return _fail(str(error))
+    except KeyboardInterrupt as error:
         print("awesum: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has had enough. Python would complain again while flushing at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()  # the reader (head, less) has had enough
         return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in _STDOUT_ERRORS:
+            raise
+        return _fail(
+            f"cannot write to standard output ({error.strerror or error}): make room, or send it to another place"
+        )
+
+
+_STDOUT_ERRORS = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
+
+
+def _fail(message: str) -> int:
+    print(f"awesum: error: {message}", file=sys.stderr)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        _abandon_stdout()
+    return 1
+
+
+def _abandon_stdout() -> None:
+    """Keep Python from complaining again while flushing at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:

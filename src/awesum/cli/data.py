@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from awesum.cli.parser import Parser, stay_offline_with
+from awesum.files import check_output
 from awesum.settings import SMOLLM2
 
 DESCRIPTION = (
@@ -84,6 +86,7 @@ def _stats(options: argparse.Namespace) -> int:
 
 
 def _prepare(options: argparse.Namespace) -> int:
+    check_output(Path(options.out), [Path(options.source)], is_folder=True, flag="--out")
     from awesum.datasets import is_public
 
     if not is_public(options.source):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from awesum.cli.parser import Parser, check_positive, note, stay_offline_with
+from awesum.files import check_output
 from awesum.metrics import METRICS, Option, parse_options
 from awesum.metrics import options as metric_options_of
 
@@ -64,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.report) if options.report else None
     if folder:
         report.place(folder)  # an unwritable folder is reported before minutes of work, not after
+        inputs = [options.predictions, options.references, options.documents, *options.compare]
+        check_output(folder, [Path(path) for path in inputs if path], is_folder=True, flag="--report")
 
     evaluation, pairs = evaluate(
         Path(options.predictions),

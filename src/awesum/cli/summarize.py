@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, get_args
 
 from awesum.cli.parser import Parser, stay_offline_with
 from awesum.errors import AwesumError
+from awesum.footprint import parse_size
+from awesum.reading.limits import LEAST_MEMORY, ReadLimits
 from awesum.settings import AWESUM, Settings, Style
 
 if TYPE_CHECKING:
     from awesum.summarizer import Summarizer
 
-DESCRIPTION = "Summarize documents of any length: text, Markdown, HTML, PDF, DOCX, EPUB."
+DESCRIPTION = (
+    "Summarize documents of any length: text, Markdown, HTML, PDF, DOCX, ODT, RTF, PPTX, XLSX, EPUB, e-mails, "
+    "subtitles, transcripts."
+)
 EXAMPLES = """\
 examples:
   awesum summarize report.pdf                               the most salient sentences, about 200 words
@@ -46,6 +51,11 @@ def add_arguments(parser: Parser) -> None:
         help="weights: a folder (a chat model, a BART, what `awesum train` saved), a name on the hub, "
         f"smollm2, or {AWESUM}, the embedded model with its adapter (default with --style abstract)")  # fmt: skip
     add("--max-memory", metavar="SIZE", help="memory limit, for example 2GB (default: none)")
+    add("--read-memory", metavar="SIZE",
+        help="memory limit of the process that reads a document (default: 1GB)")  # fmt: skip
+    add("--read-timeout", type=float, metavar="SECONDS",
+        help="time limit of reading one document (default: 15, and 2 more for each megabyte)")  # fmt: skip
+    add("--fields", metavar="NAME,NAME", help="of a CSV or JSON file, the columns or keys whose text is to be read")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", dest="form", action="store_const", const="json", default="text",
                       help="print everything as JSON: parts, their sources, figures, settings")  # fmt: skip
@@ -58,7 +68,13 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Check what can be checked at once, then summarize."""
     settings = Settings(options.length, options.query, options.style, options.max_memory, options.strict)
+    limits = ReadLimits.parse(options.read_memory, options.read_timeout)
+    if settings.max_memory and options.read_memory is None:
+        limits = replace(limits, memory=max(LEAST_MEMORY, min(limits.memory, parse_size(settings.max_memory))))
+    fields = [name.strip() for name in (options.fields or "").split(",") if name.strip()]
     for path in options.paths:
+        if not path:
+            raise AwesumError("a path is empty: name a file, a folder, an http(s) address, or - for standard input")
         if path.lower().endswith(ROWS) and not Path(path).is_dir():
             raise AwesumError(f"{path} holds a dataset, not a document: use `awesum predict SYSTEM --data {path}`")
     if len(options.paths) == 1:  # among several, a bad document must not keep the others from being summarized
@@ -87,4 +103,5 @@ def run(options: argparse.Namespace) -> int:
         hide_progress_bars()
         return Summarizer(options.model, system=system, verifier=options.verifier)
 
-    return Batch(options.paths, settings, summarizer, options.form, options.output, options.quiet).run()
+    batch = Batch(options.paths, settings, summarizer, options.form, options.output, options.quiet, limits, fields)
+    return batch.run()

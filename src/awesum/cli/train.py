@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import Field, fields
+from pathlib import Path
 from typing import Any
 
 from awesum import systems
 from awesum.cli.parser import Parser, stay_offline_with
 from awesum.errors import AwesumError
+from awesum.files import check_output
 from awesum.training.settings import TrainingSettings, own_fields, owners, read_settings, trainable
 
 DESCRIPTION = (
@@ -102,6 +104,8 @@ def run(options: argparse.Namespace) -> int:
     if "model" in given:
         raise AwesumError("--model of `awesum train` was renamed: say --base NAME_OR_PATH")
     settings, own = read_settings(options.recipe, given)
+    inputs = [Path(name).expanduser() for name in (settings.data, settings.base, options.recipe) if name]
+    check_output(Path(settings.output).expanduser(), inputs, is_folder=True, flag="--output")
     from awesum.datasets import is_public
 
     if not is_public(settings.data):

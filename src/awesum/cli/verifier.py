@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from awesum.cli.parser import Parser, check_positive, note, stay_offline_with
+from awesum.files import check_output
 
 DESCRIPTION = "The verifier judges how well a sentence is supported by its source. One is shipped; train another."
 EXAMPLES = """\
@@ -65,8 +67,9 @@ def _check(options: argparse.Namespace) -> int:
     from awesum.verify import Verifier
 
     hide_progress_bars()
-    text = read(options.path).text
-    sources = [" ".join(text[start:end].split()) for start, end in sentence_spans(text)]
+    document = read(options.path)
+    text = document.text
+    sources = [" ".join(text[start:end].split()) for start, end in sentence_spans(text, document.blocks)]
     verifier = Verifier.load(options.verifier)
     if verifier.scorer and not verifier.can_judge(text):
         note("the verifier knows English only: the sentence was verified by exact checks alone")
@@ -84,6 +87,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     check_positive(options, "statements", "epochs", "learning_rate")
+    check_output(Path(options.output), map(Path, options.data), flag="--output")
     from awesum.datasets import is_public
 
     if not any(map(is_public, options.data)):

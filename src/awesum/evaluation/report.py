@@ -7,6 +7,7 @@ and those on which the systems differ most. The page uses no scripts and loads n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -101,7 +102,13 @@ def place(folder: Path) -> Path:
         files.check_writable(folder, is_folder=True)
     except OSError as error:
         raise _unwritable(folder, error) from error
-    return folder / "index.html"
+    path = folder / "index.html"
+    with suppress(FileNotFoundError):
+        if b'name="generator" content="awesum"' not in path.read_bytes()[:4096]:
+            raise AwesumError(
+                f"{path} is not a report that awesum wrote, and would be written over: give another --report"
+            )
+    return path
 
 
 def _unwritable(folder: Path, error: OSError) -> AwesumError:

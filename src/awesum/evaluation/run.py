@@ -23,7 +23,7 @@ from awesum.evaluation.result import Evaluation, System
 from awesum.evaluation.scores import ScoresFile
 from awesum.evaluation.significance import TRIALS
 from awesum.evaluation.texts import files, stem
-from awesum.files import sha256
+from awesum.files import check_output, sha256
 from awesum.length import count_words
 from awesum.metrics import METRICS, Metric, Sample, Score, load, needs
 from awesum.stems import stems
@@ -62,6 +62,8 @@ def evaluate(
     """
     paths = [predictions, *compare]
     names = system_names(paths)
+    if scores:
+        check_output(scores, [*paths, references, *filter(None, [documents])], flag="--scores")
     chosen, notes = _select(metrics)
     pairs = Pairs(paths, references, documents)
     chosen, left_out = _without_documents(chosen, pairs, requested=bool(metrics), references=references)

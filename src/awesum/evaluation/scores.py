@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import isfinite, nan
 from pathlib import Path
 
+from awesum import files
 from awesum.datasets.files import unreadable
 from awesum.errors import AwesumError
 
@@ -24,7 +25,7 @@ class ScoresFile:
     def read(self, ids: Sequence[str], systems: Sequence[str], fields: Sequence[str]) -> list[list[list[float]]]:
         """The scores of an earlier run: documents by systems by fields. An unfinished last line is removed."""
         try:
-            content = self.path.read_bytes()
+            content = b"" if files.is_special(self.path) else self.path.read_bytes()
         except FileNotFoundError:
             content = b""
         except OSError as error:
@@ -34,18 +35,22 @@ class ScoresFile:
             rows = [json.loads(line) for line in complete]
             if rows and rows[0] != {"key": self.key}:
                 raise ValueError
+            start = b'{"key": "'
+            if not rows and not (start.startswith(unfinished) or unfinished.startswith(start)):
+                raise ValueError  # one line without an end that we did not begin
             found = [
                 [[_number(row["scores"][system][field]) for field in fields] for system in systems] for row in rows[1:]
             ]
             if [row["id"] for row in rows[1:]] != list(ids[: len(found)]):
                 raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise AwesumError(
                 f"{self.path} contains something other than the scores of these summaries by these metrics: "
                 "give another file, or delete it"
             ) from error
         if unfinished:
-            self.path.write_bytes(content[: len(content) - len(unfinished)])
+            with self.path.open("r+b") as file:
+                file.truncate(len(content) - len(unfinished))
         if not rows:
             self._append(json.dumps({"key": self.key}))
         return found

@@ -1,4 +1,4 @@
-"""Word documents: the body text in order, one line per paragraph or table row.
+"""Word documents: the body text in order, one line per paragraph or table row, with headings and lists.
 
 python-docx opens the file, but the XML is walked here: python-docx skips content controls, text boxes and tracked
 insertions, and none of that may be lost.
@@ -7,12 +7,17 @@ insertions, and none of that may be lost.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from awesum.document import Document
+from awesum.document import Document, Kind
 from awesum.errors import AwesumError
+from awesum.reading.blocks import Blocks
 from awesum.reading.source import Source
+
+Piece = tuple[str, Kind | None, int]
+"""The text of a paragraph or table row, what it is, and its level."""
 
 _NOT_READ = {"footnotes": "footnotes", "endnotes": "endnotes", "comments": "comments", "header": "headers and footers"}
 _NOT_READ["footer"] = _NOT_READ["header"]
@@ -24,6 +29,8 @@ _SKIPPED = {
     f"{_WORD}moveFrom",
     f"{_WORD}pPr",
 }
+_HEADING = re.compile(r"(?:heading|berschrift|titre|ttulo|titolo|kop|rubrik|nagwek)\D{0,3}(\d)|title|titel", re.I)
+_STYLES: dict[str, Kind] = {"toc": "contents", "tableoffigures": "contents", "bibliography": "references"}
 
 
 def read(source: Source) -> Document:
@@ -32,29 +39,53 @@ def read(source: Source) -> Document:
 
     try:
         file = open_docx(io.BytesIO(source.data))
-        text = "\n\n".join(_blocks(file.element.body))
+        blocks = Blocks()
+        for text, kind, level in _pieces(file.element.body):
+            blocks.add(text, kind, level)
         notes = tuple(_notes(file))
+    except MemoryError:
+        raise
     except Exception as error:  # python-docx lets any error of zipfile, lxml and its own lookups escape
+        reason = " ".join(str(error).split())
         raise AwesumError(
-            f"{source.path} is a damaged Word document ({error}): open it in Word, which may repair it, and save it."
+            f"{source.path} is a damaged Word document ({reason}): open it in Word, which may repair it, and save it."
         ) from error
-    return Document(text, path=source.path, notes=notes)
+    return Document(blocks.text, path=source.path, notes=notes, blocks=tuple(blocks.found))
 
 
-def _blocks(element: Any) -> Iterator[str]:
+def _pieces(element: Any) -> Iterator[Piece]:
     """The paragraphs and table rows under `element` that have text, in order."""
     for child in element:
         if child.tag == f"{_WORD}p":
             yield from _paragraph(child)
         elif child.tag == f"{_WORD}tr":
-            cells = (" ".join(_blocks(cell)) for cell in child.iterchildren(f"{_WORD}tc", f"{_WORD}sdt"))
+            found = child.iterchildren(f"{_WORD}tc", f"{_WORD}sdt")
+            cells = (" ".join(text for text, _, _ in _pieces(cell)) for cell in found)
             if row := " | ".join(cell for cell in cells if cell):
-                yield row
+                yield row, "table", 0
         elif child.tag not in _SKIPPED:
-            yield from _blocks(child)
+            yield from _pieces(child)
 
 
-def _paragraph(paragraph: Any) -> Iterator[str]:
+def _kind(paragraph: Any) -> tuple[Kind | None, int]:
+    """What a paragraph is, by its style, its outline level or its numbering."""
+    properties = paragraph.find(f"{_WORD}pPr")
+    if properties is None:
+        return None, 0
+    style, outline = properties.find(f"{_WORD}pStyle"), properties.find(f"{_WORD}outlineLvl")
+    name = "" if style is None else style.get(f"{_WORD}val") or ""
+    if kind := _STYLES.get(re.sub(r"[\d\W_]", "", name).lower()):
+        return kind, 0
+    if heading := _HEADING.match(name):
+        return "heading", int(heading[1] or 1)
+    if outline is not None and (level := outline.get(f"{_WORD}val") or "").isdecimal() and int(level) < 9:
+        return "heading", int(level) + 1
+    if properties.find(f"{_WORD}numPr") is not None or name.lower().startswith("list"):
+        return "list", 1
+    return None, 0
+
+
+def _paragraph(paragraph: Any) -> Iterator[Piece]:
     """The text of a paragraph, then the text boxes anchored in it."""
     parts: list[str] = []
     boxes: list[Any] = []
@@ -64,15 +95,16 @@ def _paragraph(paragraph: Any) -> Iterator[str]:
         if node.tag == f"{_WORD}txbxContent":
             boxes.append(node)
         elif node.tag == f"{_WORD}t":
-            parts.append(node.text or "")
+            # What the parser leaves unresolved is a child of the text, and what comes after it is its tail.
+            parts += [node.text or "", *(child.tail or "" for child in node)]
         elif node.tag in _CHARACTERS:
             parts.append(_CHARACTERS[node.tag])
         elif node.tag not in _SKIPPED:
             pending.extend(reversed(node))
     if text := "".join(parts).strip():
-        yield text
+        yield text, *_kind(paragraph)
     for box in boxes:
-        yield from _blocks(box)
+        yield from _pieces(box)
 
 
 def _notes(file: Any) -> Iterator[str]:
@@ -84,3 +116,11 @@ def _notes(file: Any) -> Iterator[str]:
             found.add(name)
     for name in sorted(found):
         yield f"the {name} of the document were not read"
+    if entities := sum(1 for _ in file.element.body.iter(_entity())):
+        yield f"{entities:,} references to something outside of the document were left out"
+
+
+def _entity() -> Any:
+    from lxml import etree
+
+    return etree.Entity

@@ -9,16 +9,19 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections import Counter
 from html.entities import html5
 from typing import Any
 
-from awesum.document import Document
+from awesum.document import Block, Document
 from awesum.errors import AwesumError
-from awesum.reading.html import decode_page, parse, visible_text
+from awesum.reading.html import decode_page, find_blocks, heading_levels, parse, refuse_attributes, visible_text
 from awesum.reading.source import Source
 
 _ENTITY = re.compile(r"&(\w+;)")
-_DOCTYPE = re.compile(r"\s*<!DOCTYPE[^>\[]*>", re.I)
+_DOCTYPE = re.compile(r"\s*<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>", re.I | re.S)
+MOST_REPEATS = 100
+"""Times that a book may list a chapter. None should be listed twice."""
 _ENCRYPTED_CHAPTER = re.compile(rb"CipherReference[^>]+URI=[\"'][^\"']+\.(?:x?html?|xml)[\"']", re.I)
 
 
@@ -29,21 +32,44 @@ def read(source: Source) -> Document:
     _refuse_encrypted(source)
     try:
         book = epub.read_epub(source.data)
-        items = [book.get_item_with_id(name) for name, _ in book.get_spine()]
+        listed = Counter(name for name, _ in book.get_spine())
+        _refuse_repeats(source, listed)
+        items = [book.get_item_with_id(name) for name in listed]
         present = [item for item in items if item is not None]
         chapters = [i for i in present if i.get_type() != ITEM_NAVIGATION and "html" in i.get_media_type()]
         decoded = [decode_page(item.get_content()) for item in chapters]
+    except (AwesumError, MemoryError):
+        raise
     except Exception as error:  # today always a ValueError, but that is not documented
-        raise AwesumError(f"{source.path} is a damaged EPUB file ({error}): download it again.") from error
-    texts = [visible_text(_parse_chapter(page)) for page, _ in decoded]
+        raise AwesumError(
+            f"{source.path} is a damaged EPUB file ({' '.join(str(error).split())}): download it again."
+        ) from error
+    text, blocks = "", list[Block]()
+    for page, _ in decoded:
+        refuse_attributes(source, page)
+        tree = _parse_chapter(page)
+        if chapter := visible_text(tree):
+            text += "\n\n" if text else ""
+            blocks += find_blocks(chapter, heading_levels(tree), len(text))
+            text += chapter
     notes = sorted({note for _, page_notes in decoded for note in page_notes})
     if missing := len(items) - len(present):
         notes.append(f"{missing} of {len(items)} parts listed by the book are missing from the file")
     if others := len(present) - len(chapters):
         notes.append(f"{others} of {len(items)} parts of the book are tables of contents or pictures and were left out")
-    if not any(texts):
+    if repeated := listed.total() - len(listed):
+        notes.append(f"{repeated} parts that the book lists twice were read once")
+    if not text:
         raise AwesumError(f"{source.path} is a book without text: if its pages are pictures, run OCR on them first.")
-    return Document("\n\n".join(text for text in texts if text), path=source.path, notes=tuple(notes))
+    return Document(text, path=source.path, notes=tuple(notes), blocks=tuple(blocks))
+
+
+def _refuse_repeats(source: Source, listed: Counter[str]) -> None:
+    name, times = listed.most_common(1)[0] if listed else ("", 0)
+    if times > MOST_REPEATS:
+        raise AwesumError(
+            f"{source.path} lists the part {name!r} {times:,} times, to exhaust whoever reads it: it is not a book."
+        )
 
 
 def _refuse_encrypted(source: Source) -> None:
@@ -65,5 +91,5 @@ def _parse_chapter(page: str) -> Any:
     )
     try:
         return etree.fromstring(_DOCTYPE.sub("", known, count=1).strip(), parser)
-    except (etree.XMLSyntaxError, ValueError):
-        return parse(page)
+    except (etree.XMLSyntaxError, ValueError):  # without memory, too: the parser below reports that
+        return parse(_DOCTYPE.sub("", page, count=1))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from awesum.document import Document
+from awesum.document import Block, Document, Kind
 from awesum.errors import AwesumError
 from awesum.reading.source import Source
 from awesum.reading.text import decode
@@ -16,6 +16,17 @@ from awesum.reading.text import decode
 MAIN_CONTENT_LIMIT = 5_000_000
 """Characters. Finding the main content of a larger page takes minutes; such a page is a book, and is read whole."""
 
+MOST_ATTRIBUTES = 1000
+"""Of one tag. The parser compares each with all others, and real tags have a dozen."""
+
+_LONG_TAG = re.compile(r"<[A-Za-z][^<>]{4000,}")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+_PERMALINK = re.compile(
+    r"<a\b[^<>]*\bclass\s*=\s*[\"'][^\"'<>]*\b(?:headerlink|header-anchor|anchorjs-link|permalink|heading-link)\b"
+    r"[^<>]*>[^<]{0,3}</a>",
+    re.I,
+)
+_PILCROW = re.compile(r"[^\S\n]*¶[^\S\n]*$", re.M)
 _DECLARED = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml[^>]{0,200}encoding=["']([\w.:-]+)""", re.I
 )
@@ -85,7 +96,13 @@ _INLINE = {
 def read(source: Source) -> Document:
     """Read the main content of a page."""
     page, notes = decode_page(source.data, source.charset)
-    visible = visible_text(parse(page))
+    refuse_attributes(source, page)
+    page, marks = _PERMALINK.subn("", page)
+    tree = parse(page)
+    visible, more = _PILCROW.subn("", visible_text(tree))
+    if marks or more:
+        notes = (*notes, f"{marks + more:,} link marks (¶) were left out")
+    levels = heading_levels(tree)
     if not visible:
         raise AwesumError(
             f"{source.path} is a web page without text: if a script builds it, save it from a browser as text or PDF."
@@ -93,11 +110,51 @@ def read(source: Source) -> Document:
     main = _main_content(page)
     if not main:
         notes = (*notes, "no main content was found in the page: all of its visible text was read, menus included")
-        return Document(visible, path=source.path, notes=notes)
+        return Document(visible, path=source.path, notes=notes, blocks=tuple(find_blocks(visible, levels)))
     kept = min(1.0, _letters(main) / max(1, _letters(visible)))
     if kept < 0.99:
         notes = (*notes, f"only the main content of the page was read, {kept:.0%} of its visible text")
-    return Document(main, path=source.path, notes=notes)
+    return Document(main, path=source.path, notes=notes, blocks=tuple(find_blocks(main, levels)))
+
+
+def refuse_attributes(source: Source, page: str) -> None:
+    """Refuse a page with a tag of thousands of attributes, which takes the parser minutes."""
+    for tag in _LONG_TAG.finditer(page):
+        if (number := len(_QUOTED.sub("", tag[0]).split()) - 1) > MOST_ATTRIBUTES:
+            raise AwesumError(
+                f"{source.path} has a tag with {number:,} attributes, made to exhaust whoever reads it: "
+                "save the page from a browser as text or PDF."
+            )
+
+
+def heading_levels(tree: Any) -> dict[str, int]:
+    """The headings of a parsed page, each as one line, with their levels."""
+    if tree is None:
+        return {}
+    found: dict[str, int] = {}
+    for node in tree.iter():
+        tag = _tag(node)
+        if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456":
+            found.setdefault(" ".join("".join(node.itertext()).replace("¶", " ").split()), int(tag[1]))
+    return found
+
+
+def find_blocks(text: str, levels: dict[str, int], offset: int = 0) -> list[Block]:
+    """The headings, list items and table rows among the lines of a page's text."""
+    found: list[Block] = []
+    for match in re.finditer(r"\S[^\n]*", text):
+        line = match[0].rstrip()
+        kind: Kind | None = None
+        level = levels.get(" ".join(line.split()), 0)
+        if level:
+            kind = "heading"
+        elif line.startswith("- "):
+            kind, level = "list", 1
+        elif " | " in line:
+            kind = "table"
+        if kind:
+            found.append(Block(offset + match.start(), offset + match.start() + len(line), kind, level))
+    return found
 
 
 def decode_page(data: bytes, charset: str | None = None) -> tuple[str, tuple[str, ...]]:
@@ -118,6 +175,10 @@ def parse(page: str) -> Any:
     try:
         tree = etree.fromstring(page.replace("\0", ""), parser)
     except etree.XMLSyntaxError:
+        tree = None
+    if any(error.type_name == "ERR_NO_MEMORY" for error in parser.error_log):
+        raise MemoryError  # what was parsed until then must not pass for the page
+    if tree is None:
         return None
     if any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log):
         # Unclosed elements nest until lxml gives up and drops the rest. Flatten the page instead.
@@ -161,9 +222,12 @@ def _main_content(page: str) -> str:
         return ""
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # we report problems ourselves
     try:
-        return (
-            trafilatura.extract(page, include_comments=False, include_tables=True, include_links=False) or ""
-        ).strip()
+        found = trafilatura.extract(page, include_comments=False, include_tables=True, include_links=False) or ""
+        # A blank line between blocks: a heading must not run into the sentence after it.
+        lines = (line.rstrip() for line in _PILCROW.sub("", found).splitlines())
+        return "\n\n".join(line for line in lines if line.strip()).strip()
+    except MemoryError:
+        raise
     except Exception:  # a page that breaks the heuristics still has visible text
         return ""
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from awesum.document import Document
+from awesum.document import Document, Kind
+from awesum.reading.blocks import Blocks
 from awesum.reading.html import parse, visible_text
 from awesum.reading.source import Source
 from awesum.reading.text import decode
@@ -33,7 +34,7 @@ def read(source: Source) -> Document:
     if blocks is None:
         notes = (*notes, "the Markdown is nested too deeply to be understood: it was read as plain text")
         return Document(text, path=source.path, notes=notes)
-    return Document("\n\n".join(blocks), path=source.path, notes=notes)
+    return Document(blocks.text, path=source.path, notes=notes, blocks=tuple(blocks.found))
 
 
 def _is_tangled(text: str) -> bool:
@@ -46,32 +47,45 @@ def _is_tangled(text: str) -> bool:
     return False
 
 
-def _blocks(text: str) -> list[str] | None:
+def _blocks(text: str) -> Blocks | None:
     """The blocks of the rendered page, or None if the parser dropped deeply nested ones."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark", {"maxNesting": DEEPEST}).enable(["table", "strikethrough"]).parse(text)
     if any(token.level >= DEEPEST - 1 for token in tokens):  # anything deeper was dropped
         return None
-    return [block.strip("\n").rstrip() for block in _texts(tokens) if block.strip()]
+    blocks = Blocks()
+    for block, kind, level in _texts(tokens):
+        blocks.add(block, kind, level)
+    return blocks
 
 
-def _texts(tokens: list[Token]) -> Iterator[str]:
+def _texts(tokens: list[Token]) -> Iterator[tuple[str, Kind | None, int]]:
     row: list[str] | None = None  # cells of the current table row
+    heading = depth = 0  # the level of the current heading, and of the current list
     for token in tokens:
-        if token.type == "tr_open":
+        if token.type == "heading_open":
+            heading = int(token.tag[1])
+        elif token.type == "heading_close":
+            heading = 0
+        elif token.type in ("bullet_list_open", "ordered_list_open"):
+            depth += 1
+        elif token.type in ("bullet_list_close", "ordered_list_close"):
+            depth -= 1
+        elif token.type == "tr_open":
             row = []
         elif token.type == "tr_close":
-            yield " | ".join(row or [])
+            yield " | ".join(row or []), "table", 0
             row = None
         elif token.type == "inline" and row is not None:
             row.append(_inline(token.children or []))
         elif token.type == "inline":
-            yield _inline(token.children or [])
+            text = _inline(token.children or [])
+            yield (text, "heading", heading) if heading else (text, "list" if depth else None, depth)
         elif token.type in ("fence", "code_block"):
-            yield token.content
+            yield token.content.strip("\n").rstrip(), None, 0
         elif token.type == "html_block":
-            yield visible_text(parse(f"<div>{token.content}</div>"))
+            yield visible_text(parse(f"<div>{token.content}</div>")), None, 0
 
 
 def _inline(tokens: list[Token]) -> str:

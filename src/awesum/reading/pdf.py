@@ -1,22 +1,25 @@
 """PDF: the text layer, page by page, with lines joined into paragraphs and headers, footers and page numbers removed.
 
-No OCR: a scan without a text layer is refused, with advice on how to add one.
+Pages without a text layer are left to `ocr`.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from typing import TYPE_CHECKING
 
 from awesum.document import Document
 from awesum.errors import AwesumError
+from awesum.reading import ocr
+from awesum.reading.forms import refuse_nested_forms
+from awesum.reading.numbering import without_line_numbers
+from awesum.reading.pages import describe, furniture
 from awesum.reading.source import Source
+from awesum.reading.structure import is_contents_line, is_numbered_heading
 
-Place = tuple[int, int]
-"""A page and a line on it, both counted from zero."""
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
 
-EDGE_LINES = 2
-"""Lines at the top and at the bottom of a page that may be running headers and footers."""
 SHORT_LINE = 0.75
 """A line shorter than this fraction of a typical full line of its page ends a paragraph."""
 
@@ -27,42 +30,17 @@ _LAST_WORD = re.compile(r"[^\W\d_]+$")
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _BULLET = re.compile(r"[•◦▪‣●○■□–—*-]\s")
 _OPENING = "\"'“‘«([¿¡"
-_PAGE_NUMBER = re.compile(
-    r"[\W_]*(?:page|p\.|seite|página)?\s*(\d{1,5}|[ivxlc]{1,8})(?:\s*(?:of|/|von|de)\s*\d{1,5})?[\W_]*", re.I
-)
 _NO_SPACES_BETWEEN = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]{2}")  # Chinese and Japanese
 
 
 def read(source: Source) -> Document:
     """Read the text page by page, with lines joined into paragraphs."""
-    pages = _page_lines(source)
-    empty = [number for number, lines in enumerate(pages, 1) if not any(lines)]
-    if len(empty) == len(pages):
-        raise AwesumError(
-            f"{source.path} is a scan without a text layer: "
-            "run OCR on it first (for example `ocrmypdf scan.pdf text.pdf`) and read the result."
-        )
-    notes = []
-    if empty:
-        listed = ", ".join(map(str, empty[:10])) + (", ..." if len(empty) > 10 else "")
-        notes.append(f"{len(empty)} of {len(pages)} pages have no text layer (scanned?): {listed}")
-    if furniture := _furniture(pages):
-        page, line = min(furniture)
-        example = pages[page][line][:60]
-        lines = "line" if len(furniture) == 1 else "lines"
-        notes.append(f'{len(furniture)} {lines} of headers, footers or page numbers were left out, such as "{example}"')
-    kept = [[line for j, line in enumerate(lines) if (i, j) not in furniture] for i, lines in enumerate(pages)]
-    text, page_starts = _join(kept)
-    return Document(text, path=source.path, page_starts=page_starts, notes=tuple(notes))
-
-
-def _page_lines(source: Source) -> list[list[str]]:
-    """The lines of each page, stripped. Empty lines are kept: they separate paragraphs."""
     import pypdfium2
 
     if b"%%EOF" not in source.data[-8192:] or _is_cut_short(source.data):
         # pdfium would repair it and read what is left; a summary of half a report must not pass for the whole.
         raise AwesumError(f"{source.path} is a PDF that was cut short (its end is missing): download it again.")
+    refuse_nested_forms(source)
     try:
         pdf = pypdfium2.PdfDocument(source.data)
     except pypdfium2.PdfiumError as error:
@@ -71,11 +49,60 @@ def _page_lines(source: Source) -> list[list[str]]:
                 f"{source.path} is protected by a password: save a copy without one "
                 "(for example `qpdf --decrypt --password=... in.pdf out.pdf`) and read that."
             ) from None
-        raise AwesumError(
-            f"{source.path} is a damaged PDF ({error}): download it again, or print it to a new PDF."
-        ) from error
+        raise _damaged(source, error) from error
     with pdf:
-        return [_lines_of(source, pdf, i) for i in range(len(pdf))]
+        pages, notes = _page_lines(source, pdf)
+    pages, numbers = without_line_numbers(pages)
+    if numbers:
+        notes.append(f"{numbers:,} line numbers were left out")
+    if left_out := furniture(pages):
+        notes.append(describe(left_out, pages))
+    kept = [[line for j, line in enumerate(lines) if (i, j) not in left_out] for i, lines in enumerate(pages)]
+    text, page_starts = _join(kept)
+    return Document(text, path=source.path, page_starts=page_starts, notes=tuple(notes))
+
+
+def _page_lines(source: Source, pdf: PdfDocument) -> tuple[list[list[str]], list[str]]:
+    """The lines of each page, stripped, and notes on the pages that have none. Empty lines separate paragraphs."""
+    import pypdfium2
+
+    pages: list[list[str]] = []
+    damaged: list[int] = []
+    error: object = None
+    for index in range(len(pdf)):
+        try:
+            pages.append(_lines_of(pdf, index))
+        except pypdfium2.PdfiumError as failure:
+            pages.append([])
+            damaged.append(index)
+            error = failure
+    if 2 * len(damaged) > len(pages):  # what is left is not the document
+        raise _damaged(source, f"{len(damaged)} of {len(pages)} pages cannot be read; {error}")
+    notes = [_noted(damaged, len(pages), "are damaged and were not read")] if damaged else []
+    empty = [index for index, lines in enumerate(pages) if not any(lines) and index not in set(damaged)]
+    if not empty:
+        return pages, notes
+    if not ocr.is_available():
+        if len(empty) + len(damaged) == len(pages):
+            raise AwesumError(
+                f"{source.path} is a scan without a text layer: install Tesseract and `pip install 'awesum[ocr]'`, or "
+                "run OCR on it first (for example `ocrmypdf scan.pdf text.pdf`)."
+            )
+        return pages, [*notes, _noted(empty, len(pages), "have no text layer (scanned?) and were not read")]
+    for index in empty:
+        pages[index] = ocr.lines_of(pdf, index)
+    if not any(any(lines) for lines in pages):
+        raise AwesumError(f"{source.path} is a scan in which OCR finds no text: check that its pages are not blank.")
+    return pages, [*notes, _noted(empty, len(pages), "have no text layer and were read with OCR, which makes mistakes")]
+
+
+def _noted(indices: list[int], total: int, what: str) -> str:
+    listed = ", ".join(str(index + 1) for index in indices[:10]) + (", ..." if len(indices) > 10 else "")
+    return f"{len(indices)} of {total} pages {what}: {listed}"
+
+
+def _damaged(source: Source, error: object) -> AwesumError:
+    return AwesumError(f"{source.path} is a damaged PDF ({error}): download it again, or print it to a new PDF.")
 
 
 def _is_cut_short(data: bytes) -> bool:
@@ -84,66 +111,20 @@ def _is_cut_short(data: bytes) -> bool:
     return length is not None and int(length[1]) > len(data)
 
 
-def _lines_of(source: Source, pdf: object, index: int) -> list[str]:
-    import pypdfium2
-
-    assert isinstance(pdf, pypdfium2.PdfDocument)
+def _lines_of(pdf: PdfDocument, index: int) -> list[str]:
+    page = pdf[index]
     try:
-        page = pdf[index]
         text_page = page.get_textpage()
-        # The bounded call, because the plain one cannot return characters beyond U+FFFF.
-        text = text_page.get_text_bounded()
-        text_page.close()
+        try:
+            # The bounded call, because the plain one cannot return characters beyond U+FFFF.
+            text = text_page.get_text_bounded()
+        finally:
+            text_page.close()
+    finally:
         page.close()
-    except pypdfium2.PdfiumError as error:
-        raise AwesumError(f"{source.path}: page {index + 1} is damaged ({error}). Print it to a new PDF.") from error
     # pdfium joins hyphenated words and marks the joint with \x02 (or U+FFFE).
     text = re.sub("[\x02\ufffe]", f"{_SOFT_HYPHEN}\n", text)
     return [re.sub(r"\s+", " ", line).strip() for line in re.split(r"\r\n|\r|\n", text)]
-
-
-# Page furniture ----------------------------------------------------------------------------------------------------
-
-
-def _furniture(pages: list[list[str]]) -> set[Place]:
-    """The lines at page edges that repeat from page to page or hold page numbers."""
-    edges = [place for i, lines in enumerate(pages) for place in _edges(i, lines)]
-    on_pages: dict[str, set[int]] = {}
-    for i, j in edges:
-        on_pages.setdefault(_shape(pages[i][j]), set()).add(i)
-    enough = max(3.0, sum(map(any, pages)) / 2)
-    # A page number has the same offset from the page index on other pages too; a number in a table does not.
-    numbers = {(i, j): _page_numbers(pages[i][j]) for i, j in edges}
-    ahead = Counter(difference for _, difference in {(i, n - i) for (i, _), found in numbers.items() for n in found})
-
-    def is_furniture(i: int, j: int) -> bool:
-        line = pages[i][j]
-        counting = max((ahead[number - i] for number in numbers[i, j]), default=0)
-        return len(on_pages[_shape(line)]) >= enough or counting >= (2 if _PAGE_NUMBER.fullmatch(line) else enough)
-
-    return {(i, j) for i, j in edges if is_furniture(i, j)}
-
-
-def _edges(page: int, lines: list[str]) -> set[Place]:
-    filled = [j for j, line in enumerate(lines) if line]
-    return {(page, j) for j in filled[:EDGE_LINES] + filled[-EDGE_LINES:]}
-
-
-def _shape(line: str) -> str:
-    return re.sub(r"\d+", "#", line.casefold())
-
-
-def _page_numbers(line: str) -> set[int]:
-    """The number on a line of its own, else those at its start and end, as in "Chapter 3: Tools   17"."""
-    if found := _PAGE_NUMBER.fullmatch(line):
-        return {int(found[1]) if found[1].isdecimal() else _roman(found[1].lower())}
-    words = line.split()
-    return {int(word) for word in (words[0], words[-1]) if word.isdecimal() and len(word) < 6}
-
-
-def _roman(numeral: str) -> int:
-    values = [{"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}[letter] for letter in numeral]
-    return sum(-v if v < max(values[k:]) else v for k, v in enumerate(values))
 
 
 # Lines to paragraphs -----------------------------------------------------------------------------------------------
@@ -174,7 +155,8 @@ def _join(pages: list[list[str]]) -> tuple[str, tuple[int, ...]]:
                 page_starts.append(length)
                 waiting = False
             parts.append(line)
-            previous, ends_paragraph = line, len(line) < SHORT_LINE * typical
+            alone = is_contents_line(line) or is_numbered_heading(line)
+            previous, ends_paragraph = line, len(line) < SHORT_LINE * typical or alone
         if waiting:
             page_starts.append(-1)
     text = "".join(parts).rstrip(_SOFT_HYPHEN)
@@ -194,7 +176,9 @@ def _connect(line: str, following: str, ends_paragraph: bool, vocabulary: set[st
         if first and (line[-1] == _SOFT_HYPHEN or following[0].islower()):
             return line[:-1] + _hyphen(last[0].casefold(), first[0], vocabulary), ""
         line = line[:-1] + "-"
-    if _BULLET.match(following) or (ends_paragraph and _begins_anew(following)):
+    if _BULLET.match(following) or is_contents_line(following) or is_contents_line(line):
+        return line, "\n\n"
+    if (ends_paragraph or is_numbered_heading(following)) and _begins_anew(following):
         return line, "\n\n"
     return line, "" if _NO_SPACES_BETWEEN.fullmatch(line[-1] + following[0]) else " "
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Source:
-    """The raw bytes of a document, not yet parsed."""
+    """The raw bytes of a document, not yet parsed, or the file that has them."""
 
     data: bytes
     path: str
@@ -19,3 +19,7 @@ class Source:
     charset: str | None = None
     """The encoding declared by a web server."""
     notes: tuple[str, ...] = ()
+    file: str = ""
+    """The path of a file to read the bytes from, where they are read by another process."""
+    fields: tuple[str, ...] = ()
+    """The fields of a CSV or JSON file that the user asked for."""

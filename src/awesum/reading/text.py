@@ -1,4 +1,7 @@
-"""Plain text: decode bytes in any encoding to clean characters. Never fails; notes every guess and replacement."""
+"""Plain text: decode bytes in any encoding to clean characters. Never fails; notes every guess and replacement.
+
+Transcripts are left to `transcript`; line numbers, and the headers and footers of pages, to `pages`.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,14 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufeff\ud800-\udfff]")
 
 def read(source: Source) -> Document:
     """Read plain text in any encoding."""
+    from awesum.reading.pages import without_furniture
+    from awesum.reading.transcript import find_turns, from_turns
+
     text, notes = decode(source.data, source.charset)
-    return Document(text, path=source.path, notes=notes)
+    if turns := find_turns(text):
+        return from_turns(turns, source.path, notes)
+    text, left_out = without_furniture(text)
+    return Document(text, path=source.path, notes=(*notes, *left_out))
 
 
 def decode(data: bytes, declared: str | None = None) -> tuple[str, tuple[str, ...]]:
@@ -66,7 +75,7 @@ def _replacing(data: bytes, encoding: str) -> tuple[str, tuple[str, ...]]:
 def _known(encoding: str | None) -> str | None:
     """Python's name for `encoding`, or None if it cannot decode it."""
     try:
-        b"".decode(encoding or "")
+        b"a".decode(encoding or "", "ignore")  # rot13 and zip are encodings, but not of text
         return codecs.lookup(encoding or "").name
     except (LookupError, ValueError):
         return None

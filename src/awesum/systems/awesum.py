@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from awesum.settings import AWESUM, SMOLLM2, Settings
 from awesum.systems.adapter import Adapter
+from awesum.systems.system import ENGLISH
 
 if TYPE_CHECKING:
     from awesum.analysis.analysis import Analysis
@@ -28,6 +29,7 @@ class Awesum(Adapter):
     paper = ""
     settings_class = None
     default_model = AWESUM
+    languages = ENGLISH
 
     @cached_property
     def adapter_folder(self) -> Path:

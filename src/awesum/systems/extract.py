@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from awesum.settings import AWESUM, SMOLLM2, Settings
-from awesum.systems.system import System, digest
+from awesum.systems.system import ENGLISH, System, digest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 class Extract(System):
-    """Selected sentences as they stand in the source. Tokens are those of the model, which is not loaded."""
+    """Selected sentences as they stand in the source. It needs no weights but those of the sentence encoder."""
 
     name = "extract"
     description = "the default: the most salient sentences, verbatim, selected by the shipped extractor"
     default_model = AWESUM
     spreads = False
     encodes = False
+    languages = ENGLISH
 
     def __init__(
         self,
@@ -38,30 +39,31 @@ class Extract(System):
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """That of the model that would write."""
-        return self._measures[0]
+        """That of the model that would write, if one is named; else the encoder's, which is there in any case."""
+        return self.analyst.tokenizer if self._writer is None else self._writer.tokenizer
 
     @property
     def limits(self) -> Limits:
-        """Those of the model that would write."""
-        return self._measures[1]
+        """Those of the model that would write, if one is named; else the paper's."""
+        from awesum.analysis.segmentation import Limits
+
+        return Limits() if self._writer is None else self._writer.limits
 
     @cached_property
-    def _measures(self) -> tuple[PreTrainedTokenizerBase, Limits]:
-        if self._like is not None:
-            return self._like.tokenizer, self._like.limits
+    def _writer(self) -> System | None:
+        if self._like is not None or self.model == self.default_model:
+            return self._like
         from awesum.systems import registry
 
-        kind = registry.find(self.model) if self.model in (AWESUM, SMOLLM2) else registry.kind_of(self.model)
-        writer = kind(self.model, analyst=self.analyst)
-        return writer.tokenizer, writer.limits
+        kind = registry.find(self.model) if self.model == SMOLLM2 else registry.kind_of(self.model)
+        return kind(self.model, analyst=self.analyst)
 
     def prepare(self) -> None:
         """Load the extractor; the encoder follows if a query, or an extractor without vectors of its own, needs it."""
-        _ = self.analyst.extractor, self._measures
+        _ = self.analyst.extractor, self.tokenizer
 
     def fingerprint(self) -> str:
-        """Of the encoder, the extractor and the tokenizer."""
+        """Of the encoder, the extractor and the limits of a segment."""
         return digest(self.name, self.analyst.fingerprint(), self.model, self.limits)
 
     def engine(self, settings: Settings) -> Engine:

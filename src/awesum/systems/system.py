@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from awesum.length import Length
-from awesum.settings import EXACT, Settings, Style
+from awesum.settings import EXACT, EXTRACT, Settings, Style
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from awesum.engine.engine import Engine
     from awesum.summary import Part
     from awesum.verify.verifier import Verifier
+
+
+ENGLISH = frozenset({"en"})
+"""What the embedded models were trained on."""
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -58,6 +62,8 @@ class System(ABC):
     """Whether the selection is spread over the segments, so that no part is much longer than the others."""
     encodes: ClassVar[bool] = True
     """Whether it needs the encoder's vectors of sentences, even without a query."""
+    languages: ClassVar[frozenset[str] | None] = None
+    """The languages that its writer was trained on, as ISO 639 codes; none if that is not known."""
     needs_reference: ClassVar[bool] = False
     """Whether it looks at the reference summary, as an upper bound does."""
 
@@ -148,8 +154,39 @@ class System(ABC):
         from awesum.compose.session import Session
 
         notes: list[str] = []
-        plan = Verbatim(analysis) if analysis.selection.is_whole else self.plan(analysis, settings, notes)
-        return Session(plan, self.recorded(settings), done=done, notes=notes, progress=progress, started=started)
+        is_written = not analysis.selection.is_whole and self._may_write(analysis, settings, notes)
+        plan = self.plan(analysis, settings, notes) if is_written else Verbatim(analysis)
+        recorded = self.recorded(settings)
+        if isinstance(plan, Verbatim):
+            recorded["style"] = "extract"
+        return Session(plan, recorded, done=done, notes=notes, progress=progress, started=started)
+
+    def _may_write(self, analysis: Analysis, settings: Settings, notes: list[str]) -> bool:
+        """Whether the writer knows the language of a document, or has to write all the same; `notes` say so."""
+        from awesum.analysis.language import detect, name
+
+        if self.style == "extract" and self.name != EXTRACT:
+            return True
+        language = detect(analysis.document.text)
+        if language is None or language in (self.languages or {language}):
+            return True
+        if self.name == EXTRACT:
+            notes.append(
+                f"the document is in {name(language)}, and the model that selects sentences was trained on English: "
+                "compare the summary with the document"
+            )
+            return True
+        if settings.style == "abstract":
+            notes.append(
+                f"the document is in {name(language)}, which the model was not trained on: what it writes will often "
+                "be wrong; use --style extract"
+            )
+            return True
+        notes.append(
+            f"the document is in {name(language)}, which the model was not trained on: sentences are copied; "
+            "--style abstract has it write all the same"
+        )
+        return False
 
     def engine(self, settings: Settings) -> Engine:
         """What writes, within the memory limit of the settings; nothing, unless the system says otherwise."""
