@@ -174,8 +174,11 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, is_folder: bool = F
         if is_same(source, path):
             kind = "folder" if is_folder else "file"
             raise AwesumError(f"{path} is a {kind} that is read, and must not be written over: give another {flag}")
+    is_new = is_folder and not path.exists()
     try:
         check_writable(path, is_folder=is_folder)
+        if is_new:
+            path.rmdir()  # the work may be refused for another reason, and should leave nothing behind
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise AwesumError(f"cannot write to {shown(str(path))} ({reason}): give another place with {flag}") from error

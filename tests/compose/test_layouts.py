@@ -245,7 +245,7 @@ def test_a_prompt_s_tokens_are_as_salient_as_their_sentences(
         assert not any(salience[: layout.frame])
         assert marked(list(tokens), list(salience), tiny_tokenizer) == expected_marks(analysis, number)
     ranked = sorted(analysis.remembered, key=lambda index: analysis.remembered[index])
-    assert ranked == sorted(analysis.remembered, key=lambda index: float(analysis.scores[index]))
+    assert ranked == sorted(analysis.remembered, key=lambda index: float(analysis.ratings.scores[index]))
     assert max(analysis.remembered.values()) == 1
     assert not causal(tiny_tokenizer, 512).inputs(analysis, []).salience
 

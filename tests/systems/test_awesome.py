@@ -92,7 +92,7 @@ def test_parts_come_as_they_are_written(summarizer: Summarizer, document: Docume
 
 def test_length_removes_sentences_and_notes_it(summarizer: Summarizer, document: Document) -> None:
     free = summarizer.start(document, Settings()).finish()
-    short = summarizer.start(document, Settings(length="10w")).finish()
+    short = summarizer.start(document, Settings(length="4w")).finish()
     assert len(short.text.split()) < len(free.text.split())
     assert any("removed to keep to the length" in note for note in short.notes)
     assert not any("to keep to the length" in note for note in free.notes)

@@ -7,7 +7,6 @@ and those on which the systems differ most. The page uses no scripts and loads n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -103,11 +102,15 @@ def place(folder: Path) -> Path:
     except OSError as error:
         raise _unwritable(folder, error) from error
     path = folder / "index.html"
-    with suppress(FileNotFoundError):
+    try:
         if b'name="generator" content="awesum"' not in path.read_bytes()[:4096]:
             raise AwesumError(
                 f"{path} is not a report that awesum wrote, and would be written over: give another --report"
             )
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise _unwritable(folder, error) from error
     return path
 
 
