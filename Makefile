@@ -50,7 +50,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks]'
+	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr]'
 	@touch $@
 
 # A wheel that works without this file: `pip install dist/*.whl`, then `awesum setup`.
