@@ -24,6 +24,7 @@ from transformers.models.bart.modeling_bart import (
     BartLearnedPositionalEmbedding,
 )
 
+from awesum.compat import ModelHooks
 from awesum.models.long_bart import LongBart
 
 POSITIONS = 16_384
@@ -133,8 +134,10 @@ class BlockEncoderLayer(BartEncoderLayer):
         return nn.functional.dropout(states, p=self.dropout, training=self.training)
 
 
-class BlockEncoder(BartEncoder):
+class BlockEncoder(ModelHooks, BartEncoder):
     """BART's encoder in blocks."""
+
+    undivided = ("BlockEncoderLayer",)
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
@@ -158,6 +161,12 @@ class BlockEncoder(BartEncoder):
                 text, extra = layer(text, extra, mask.bool())
         return BaseModelOutput(last_hidden_state=text)
 
+    @torch.no_grad()
+    def start_weights(self, module: nn.Module) -> None:
+        """Global tokens that were not loaded, in a model that is made from its configuration."""
+        if module is self:
+            init.normal_(self.global_tokens, std=self.config.init_std)
+
     def _start(self, embedded: torch.Tensor) -> torch.Tensor:
         return nn.functional.dropout(self.layernorm_embedding(embedded), p=self.dropout, training=self.training)
 
@@ -174,11 +183,11 @@ class BlockBart(LongBart):
         return BlockEncoder(config)
 
     @torch.no_grad()
-    def start_weights(self, module: nn.Module) -> None:
-        """Global tokens start as the embeddings of random words."""
-        if isinstance(module, BlockEncoder) and module.config.global_tokens:
-            words = torch.randint(module.config.vocab_size, (module.config.global_tokens,))
-            init.copy_(module.global_tokens, module.embed_tokens(words.to(module.embed_tokens.weight.device)))
+    def start_new_weights(self) -> None:
+        """In a model that was a BART: global tokens start as the embeddings of random words."""
+        words = torch.randint(self.config.vocab_size, (self.config.global_tokens,))
+        embedded = self.model.shared(words.to(self.model.shared.weight.device))
+        self.model.encoder.global_tokens.copy_(embedded)
 
     @torch.no_grad()
     def extend_positions(self, tokens: int | None) -> None:

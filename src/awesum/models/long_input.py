@@ -12,7 +12,6 @@ Check = Callable[[str, str], None]
 """Refuses the name of a model by its type."""
 UNKNOWN_LENGTH = 16_384
 """Tokens of a document for which memory is estimated where a model has no limit."""
-NO_SAFETENSORS = "no file named model.safetensors"
 
 
 def load_config(kind: Any, name: str, check: Check, **changes: Any) -> Any:
@@ -36,16 +35,19 @@ def load(kind: Any, name: str, check: Check, *, dtype: Any = None, **changes: An
         own = config if loaded_as is kind else _config(loaded_as, saved, {})
         try:
             model, report = loaded_as.from_pretrained(
-                source, config=own, ignore_mismatched_sizes=True, **{key: options[key] for key in options}
+                source, config=own, ignore_mismatched_sizes=True, **options
             )
         except OSError as error:
-            if NO_SAFETENSORS in str(error) or "safetensors" in str(error):
+            if "safetensors" in str(error):
                 raise AwesumError(
                     f"{name} has no safetensors weights, and others are not loaded: give another --base, or save it "
                     "with safetensors"
                 ) from error
             raise
-        _check_complete(name, report, getattr(loaded_as, "new_weights", ()) if _is_new(saved, own) else ())
+        is_new = bool(saved["model_type"] != own.model_type)
+        _check_complete(name, report, getattr(loaded_as, "new_weights", ()) if is_new else ())
+        if is_new and hasattr(model, "start_new_weights"):
+            model.start_new_weights()
         return model if loaded_as is kind else kind.convert(model, config)
 
 
@@ -60,11 +62,6 @@ def _config(kind: Any, saved: Mapping[str, Any], changes: Mapping[str, Any]) -> 
     if saved["model_type"] != config_class.model_type and hasattr(kind, "converted_config"):
         saved = kind.converted_config(saved)
     return config_class(**{**saved, "model_type": config_class.model_type, **changes})
-
-
-def _is_new(saved: Mapping[str, Any], config: Any) -> bool:
-    """Whether the pretrained model lacks the weights that the class adds."""
-    return bool(saved["model_type"] != config.model_type)
 
 
 def _check_complete(name: str, report: Mapping[str, Any], new: Any) -> None:

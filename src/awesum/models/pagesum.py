@@ -37,7 +37,7 @@ class PageEncoder(BartEncoder):
     ) -> BaseModelOutput:
         """(B, P, N) -> (B, P, N, d)."""
         assert input_ids is not None, "it reads tokens"
-        mask = None if attention_mask is None else attention_mask.flatten(0, 1)
+        mask = None if attention_mask is None else attention_mask.view_as(input_ids).flatten(0, 1)
         states = super().forward(input_ids.flatten(0, 1), attention_mask=mask).last_hidden_state
         return BaseModelOutput(last_hidden_state=states.unflatten(0, input_ids.shape[:2]))
 
@@ -75,7 +75,7 @@ class PageSumBart(LongBart):
         hidden, cache = super().decode(
             self._per_page(ids, documents, pages),
             states.flatten(0, 1),
-            None if mask is None else mask.flatten(0, 1),
+            None if mask is None else mask.view(states.shape[:3]).flatten(0, 1),
             written_mask=None if written_mask is None else self._per_page(written_mask, documents, pages),
             past_key_values=past_key_values,
             **kwargs,
@@ -83,6 +83,11 @@ class PageSumBart(LongBart):
         hidden = hidden.view(documents, pages, beams, *hidden.shape[1:])  # (B, P, beams, T, d)
         weights = self.confidence(hidden).softmax(1)
         return (weights * hidden).sum(1).flatten(0, 1), cache
+
+    def generate(self, *args: Any, attention_mask: torch.Tensor | None = None, **kwargs: Any) -> Any:
+        """The library's, which takes no mask of pages: it gets their masks side by side."""
+        mask = None if attention_mask is None else attention_mask.flatten(1)
+        return super().generate(*args, attention_mask=mask, **kwargs)
 
     def _per_page(self, rows: torch.Tensor, documents: int, pages: int) -> torch.Tensor:
         """The same prefix for every page."""

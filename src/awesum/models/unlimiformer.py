@@ -136,7 +136,7 @@ class Index:
 
     def __init__(self, states: torch.Tensor, mask: torch.Tensor) -> None:
         faiss = import_faiss()
-        vectors = states[mask].float().cpu().numpy()
+        vectors = states[mask].detach().float().cpu().numpy()
         cells, width = len(vectors) // PER_CELL, vectors.shape[1]
         if cells > PROBED:
             self._index = faiss.IndexIVFFlat(faiss.IndexFlatIP(width), width, cells, faiss.METRIC_INNER_PRODUCT)
@@ -148,7 +148,7 @@ class Index:
 
     def search(self, queries: torch.Tensor, wanted: int) -> torch.Tensor:
         """The numbers of the nearest tokens: (..., k). Where the searched cells have fewer, the first repeats."""
-        found = self._index.search(queries.flatten(0, -2).float().cpu().numpy(), wanted)[1]
+        found = self._index.search(queries.detach().flatten(0, -2).float().cpu().numpy(), wanted)[1]
         numbers = torch.from_numpy(found).to(queries.device)
         numbers = torch.where(numbers < 0, numbers[:, :1], numbers)
         return numbers.view(*queries.shape[:-1], wanted)
