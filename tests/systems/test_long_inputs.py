@@ -201,9 +201,10 @@ def test_interrupted_run_ends_where_the_whole_one_does(
     for name in ("whole", "stopped"):
         options = read_settings(None, {**common, "output": str(tmp_path / name), "data": str(data), "base": str(bart)})
         if name == "stopped":
-            with monkeypatch.context() as patch, pytest.raises(Interrupted):
+            with monkeypatch.context() as patch:
                 stopping_after(3, patch)
-                train(*options, quiet=True, say=lambda note: None)
+                with pytest.raises(Interrupted):
+                    train(*options, quiet=True, say=lambda note: None)
             assert steps(tmp_path / name)[-1] == 3
         train(*options, quiet=True, say=lambda note: None)
         weights.append(BartForConditionalGeneration.from_pretrained(tmp_path / name).state_dict())
@@ -455,13 +456,16 @@ def test_memory_limit_that_is_too_low_is_one_line(bart: Path, tiny_encoder: Sent
         system.engine(Settings(max_memory="1MB"))
 
 
-# -------------------------------------------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------------------------------ what is refused
 
 
 def refusal(*arguments: Any) -> str:
-    with pytest.raises(AwesumError) as error:
+    def load() -> Any:
         training: Any = make(*arguments)
-        _ = training.model
+        return training.model
+
+    with pytest.raises(AwesumError) as error:
+        load()
     assert "\n" not in str(error.value)
     return str(error.value)
 

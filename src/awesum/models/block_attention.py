@@ -52,7 +52,7 @@ class BlockConfig(BartConfig):
 class BlockSelfAttention(BartAttention):
     """BART's self-attention with its weights, in blocks."""
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, text: torch.Tensor, extra: torch.Tensor, mask: torch.Tensor, *, shift: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The text, (B, N, d), and the global tokens, (B, G, d), after attention. `mask` (B, N) is true for tokens.
@@ -68,7 +68,7 @@ class BlockSelfAttention(BartAttention):
         is_text = nn.functional.pad(mask, (shift, behind)).view(-1, size)  # (B * blocks, K)
         cut = [self._blocks(nn.functional.pad(each, (0, 0, shift, behind)), size) for each in (queries, keys, values)]
         if not extra.shape[1]:
-            found = self._attend(*cut, is_text)
+            found = self._attend(cut[0], cut[1], cut[2], is_text)
             return self._joined(found, text.shape[0], slice(shift, shift + length)), extra
         of_extra = [self._heads(projection(extra)) for projection in (self.q_proj, self.k_proj, self.v_proj)]
         repeated = [each.repeat_interleave(blocks, 0) for each in of_extra[1:]]
@@ -118,9 +118,7 @@ class BlockEncoderLayer(BartEncoderLayer):
         )
         self.shift = config.block_size // 2 if layer_idx % 2 else 0
 
-    def forward(  # type: ignore[override]
-        self, text: torch.Tensor, extra: torch.Tensor, mask: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, text: torch.Tensor, extra: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Both streams through the layer."""
         found = self.self_attn(text, extra, mask, shift=self.shift)
         text, extra = (
