@@ -156,7 +156,8 @@ def times(with_encoding: bool) -> bool:
         after = f", after {encoding:.1f} s of encoding" if with_encoding else ""
         print(f"{system}: {token * 1000:,.0f} ms a token{after}", flush=True)
     plain = found["truncated"][1]
-    return all([report(f"{system}, time per token", found[system][1] / plain, BAR) for system in TIMED[1:]])
+    reached = [report(f"{system}, time per token", found[system][1] / plain, BAR) for system in TIMED[1:]]
+    return all(reached)
 
 
 def memory() -> None:

@@ -148,6 +148,10 @@ class Analyst:
         self._encoder, self._extractor = encoder, extractor
         self._last: tuple[tuple[object, ...], _Reading] | None = None
 
+    def with_extractor(self, extractor: Salience) -> Analyst:
+        """The same encoder with another extractor."""
+        return Analyst(self._encoder, extractor)
+
     @property
     def has_shipped_encoder(self) -> bool:
         """Whether the encoder is the embedded one."""

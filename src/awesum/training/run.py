@@ -14,7 +14,7 @@ from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience import Salience
 from awesum.analysis.salience.centrality import Centrality
-from awesum.analysis.salience.trained import TrainedSalience
+from awesum.analysis.salience.loading import load_extractor
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, check_writable
 from awesum.loading import choose_device
@@ -140,7 +140,7 @@ def _extractor(settings: TrainingSettings) -> Salience | None:
     """The extractor that was asked for; None for the shipped one."""
     if not settings.extractor:
         return None
-    return Centrality() if settings.extractor == CENTRALITY else TrainedSalience.load(settings.extractor)
+    return Centrality() if settings.extractor == CENTRALITY else load_extractor(settings.extractor)
 
 
 def _encoder(settings: TrainingSettings) -> SentenceEncoder | None:

@@ -40,7 +40,10 @@ class TrainingSettings:
     system: str = setting("", "the system to train: see `awesum systems` (default: the one for --base)")
     base: str = setting("", "the pretrained model: smollm2, a folder, or a name on the hub (default: the system's)")
     encoder: str = setting("", "sentence encoder: a folder or a name on the hub (default: the embedded one)")
-    extractor: str = setting("", f"a file from `awesum extractor train`, or {CENTRALITY} (default: the shipped one)")
+    extractor: str = setting(
+        "",
+        f"from `awesum extractor train` or `awesum train --system extractor`, or {CENTRALITY} (default: the shipped one)",
+    )
     learning_rate: float = setting(5e-5, "peak learning rate")
     epochs: float = setting(3.0, "passes over the data")
     warmup_steps: int = setting(300, "steps until the peak learning rate is reached")
