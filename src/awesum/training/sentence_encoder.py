@@ -79,7 +79,7 @@ class SentenceEncoderTraining(Trainable):
             encoder = load_roberta(self.base)
             if encoder.config.hidden_size % self.settings.heads:
                 raise AwesumError(
-                    f"heads={self.settings.heads} does not divide the {encoder.config.hidden_size} numbers of {self.base}"
+                    f"heads={self.settings.heads} does not divide {encoder.config.hidden_size}, the size of {self.base}"
                 )
             scorer = SentenceScorer(encoder, self.settings.heads)
         scorer.encoder.config.system = self.system

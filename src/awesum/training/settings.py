@@ -42,7 +42,7 @@ class TrainingSettings:
     encoder: str = setting("", "sentence encoder: a folder or a name on the hub (default: the embedded one)")
     extractor: str = setting(
         "",
-        f"from `awesum extractor train` or `awesum train --system extractor`, or {CENTRALITY} (default: the shipped one)",
+        f"from `awesum extractor train` or `--system extractor`, or {CENTRALITY} (default: the shipped one)",
     )
     learning_rate: float = setting(5e-5, "peak learning rate")
     epochs: float = setting(3.0, "passes over the data")

@@ -1,4 +1,4 @@
-"""Which extractor a path holds: a file of `awesum extractor train`, or a folder of `awesum train --system extractor`."""
+"""Which extractor a path holds: a file of `awesum extractor train`, or a folder of `awesum train`."""
 
 from __future__ import annotations
 
