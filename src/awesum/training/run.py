@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import TrainingArguments, set_seed
+from transformers.training_args import OptimizerNames
 
 from awesum import datasets
 from awesum.analysis.analysis import Analyst
@@ -22,9 +26,12 @@ from awesum.prepared.prepare import encoder_settings
 from awesum.prepared.splits import PreparedSplit, has_split, is_prepared, prepared
 from awesum.training import record
 from awesum.training.examples import Examples
+from awesum.training.lora import with_lora
 from awesum.training.settings import CENTRALITY, TrainingSettings, settings_class
-from awesum.training.trainable import Report, make
-from awesum.training.trainer import AwesomeTrainer, last_checkpoint, step_of
+from awesum.training.trainable import Report, Trainable, make
+from awesum.training.trainer import AwesomeTrainer, KeepBest, last_checkpoint, step_of
+from awesum.training.validation import BEST, Scores, rouge
+from awesum.verify.verifier import Verifier
 from awesum.weights import MINILM_WHEEL
 
 Data = datasets.Examples | PreparedSplit
@@ -50,7 +57,8 @@ def train(
     options = settings_class(settings.system)() if options is None else options
     precision, reason = _precision(settings)
     extractor = _extractor(settings)
-    trainable = make(settings.system, settings.base, options)  # checks all settings, loads nothing
+    trainable = with_lora(make(settings.system, settings.base, options), settings)  # checks all, loads nothing
+    _check_packages(settings)
     output = _writable(Path(settings.output).expanduser())
     earlier, checkpoint = record.read(output), last_checkpoint(output)
     if checkpoint and not earlier:
@@ -68,6 +76,8 @@ def train(
     is_shipped = analyst is None and not settings.encoder
     analyst = analyst or Analyst(_encoder(settings), extractor)
     training, validation = _training(settings, None if is_shipped else analyst), _validation(settings)
+    if settings.evaluate_every and not validation:
+        raise AwesumError(f"--evaluate-every needs a validation split, and {settings.data} has none: leave it out")
     if checkpoint:
         say(f"resuming from {checkpoint}")
     set_seed(settings.seed)
@@ -93,6 +103,7 @@ def train(
         documents=len(documents),
         validation_documents=len(measured or ()),
         precision=precision,
+        device=_device_name(),
         earlier=earlier,
         resumed_at=step_of(checkpoint) if checkpoint else 0,
     )
@@ -102,9 +113,10 @@ def train(
         train_dataset=documents,
         eval_dataset=measured,
         processing_class=trainable.tokenizer,
-        callbacks=[run],
+        callbacks=[run, *([KeepBest(settings.patience)] if settings.evaluate_every else [])],
         empty_targets=settings.empty_targets,
         label_smoothing=settings.label_smoothing,
+        validate=partial(_validate, trainable, analyst, validation) if settings.evaluate_every and validation else None,
     )
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.save_trained()
@@ -174,6 +186,46 @@ def _validation(settings: TrainingSettings) -> Data | None:
     return datasets.load(settings.data, "validation")[: settings.validation_documents]
 
 
+def _validate(trainable: Trainable, analyst: Analyst, validation: Data, process: int, processes: int) -> list[Scores]:
+    """ROUGE of each document of this process's share."""
+    with trainable.writing(analyst) as system:
+        system.verifier = Verifier()  # what it writes is scored as it is, so nothing need be verified with a model
+        return rouge(system, [validation[number] for number in range(process, len(validation), processes)])
+
+
+def _check_packages(settings: TrainingSettings) -> None:
+    """Refuse, before anything is loaded, what is not installed."""
+    if settings.report_to != "none" and not find_spec(settings.report_to):
+        raise AwesumError(
+            f"--report-to {settings.report_to} needs the package: pip install {settings.report_to}, or say none"
+        )
+    known = [name.value for name in OptimizerNames]
+    if settings.optim not in known:
+        near = get_close_matches(settings.optim, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
+        raise AwesumError(f"there is no optimizer {settings.optim!r}: {hint}")
+    try:
+        arguments = TrainingArguments(output_dir=settings.output, optim=settings.optim, report_to="none")
+        AwesomeTrainer.get_optimizer_cls_and_kwargs(arguments)
+    except (ImportError, ValueError, RuntimeError, AssertionError) as error:
+        package = "bitsandbytes" if not find_spec("bitsandbytes") and _is_of_bitsandbytes(settings.optim) else ""
+        advice = f"pip install {package}, or choose" if package else "choose"
+        raise AwesumError(
+            f"--optim {settings.optim} cannot be used here ({(str(error).splitlines() or ['no reason given'])[0]}): "
+            f"{advice} another, such as adamw_torch or adafactor"
+        ) from error
+
+
+def _is_of_bitsandbytes(optim: str) -> bool:
+    return any(part in optim for part in ("bnb", "paged", "lion", "ademamix")) or optim == "adamw_8bit"
+
+
+def _device_name() -> str:
+    """What trains: the name of the GPU, or the type of the device."""
+    device = choose_device()[0]
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
 def _precision(settings: TrainingSettings) -> tuple[str, str]:
     """The number format to train in, and the reason."""
     if settings.precision != "auto":
@@ -207,10 +259,15 @@ def _arguments(
         save_total_limit=settings.keep,
         logging_steps=settings.log_steps,
         logging_nan_inf_filter=False,
-        eval_strategy="epoch" if evaluate else "no",
+        eval_strategy=("steps" if settings.evaluate_every else "epoch") if evaluate else "no",
+        eval_steps=settings.evaluate_every,
+        metric_for_best_model=BEST if settings.evaluate_every else None,
+        greater_is_better=True if settings.evaluate_every else None,
+        optim=settings.optim,
         seed=settings.seed,
         disable_tqdm=quiet,
-        report_to="none",
+        report_to=settings.report_to,
+        run_name=output.name,
         remove_unused_columns=False,
         label_names=["documents"],
     )
