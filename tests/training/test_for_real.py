@@ -125,8 +125,8 @@ def test_evaluating_does_not_change_what_is_learned(case: Case, go: Go, tmp_path
 
 def test_the_best_checkpoint_is_the_result(case: Case, go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
     scoring([0.3, 0.5, 0.5, 0.1], monkeypatch)
-    output = go(case.but(evaluate_every=1))
-    assert steps(output) == [2, 4]  # of which one is kept to resume from, although keep=1
+    output = go(case.but(evaluate_every=1, keep=2))
+    assert steps(output) == [2, 4]  # the best, and the last to resume from
     result, best, last = (
         load_file(folder / "model.safetensors") for folder in (output, output / "checkpoint-2", output / "checkpoint-4")
     )

@@ -15,10 +15,6 @@ from transformers.training_args import OptimizerNames
 
 from awesum import datasets
 from awesum.analysis.analysis import Analyst
-from awesum.analysis.embedding import SentenceEncoder
-from awesum.analysis.salience import Salience
-from awesum.analysis.salience.centrality import Centrality
-from awesum.analysis.salience.trained import TrainedSalience
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, check_writable
 from awesum.loading import choose_device
@@ -27,7 +23,7 @@ from awesum.prepared.splits import PreparedSplit, has_split, is_prepared, prepar
 from awesum.training import record
 from awesum.training.examples import Examples
 from awesum.training.lora import with_lora
-from awesum.training.settings import CENTRALITY, TrainingSettings, settings_class
+from awesum.training.settings import TrainingSettings, settings_class
 from awesum.training.trainable import Report, Trainable, make
 from awesum.training.trainer import AwesomeTrainer, KeepBest, last_checkpoint, step_of
 from awesum.training.validation import BEST, Scores, rouge
@@ -56,7 +52,7 @@ def train(
     """
     options = settings_class(settings.system)() if options is None else options
     precision, reason = _precision(settings)
-    extractor = _extractor(settings)
+    chosen = Analyst.named(settings.encoder, settings.extractor)
     trainable = with_lora(make(settings.system, settings.base, options), settings)  # checks all, loads nothing
     _check_packages(settings)
     output = _writable(Path(settings.output).expanduser())
@@ -73,8 +69,10 @@ def train(
             return output
     else:
         earlier = None
-    is_shipped = analyst is None and not settings.encoder
-    analyst = analyst or Analyst(_encoder(settings), extractor)
+    is_shipped = analyst is None and chosen.has_shipped_encoder
+    analyst = analyst or chosen
+    if not is_shipped:
+        _ = analyst.encoder  # one that cannot be loaded is reported now
     training, validation = _training(settings, None if is_shipped else analyst), _validation(settings)
     if settings.evaluate_every and not validation:
         raise AwesumError(f"--evaluate-every needs a validation split, and {settings.data} has none: leave it out")
@@ -145,20 +143,6 @@ def _writable(folder: Path) -> Path:
     except OSError as error:
         raise AwesumError(f"cannot write to {folder} ({error.strerror}): give another --output folder") from error
     return folder
-
-
-def _extractor(settings: TrainingSettings) -> Salience | None:
-    """The extractor that was asked for; None for the shipped one."""
-    if not settings.extractor:
-        return None
-    return Centrality() if settings.extractor == CENTRALITY else TrainedSalience.load(settings.extractor)
-
-
-def _encoder(settings: TrainingSettings) -> SentenceEncoder | None:
-    """The sentence encoder that was asked for; None for the embedded one."""
-    if not settings.encoder:
-        return None
-    return SentenceEncoder.load(settings.encoder)
 
 
 def _training(settings: TrainingSettings, analyst: Analyst | None) -> Data:

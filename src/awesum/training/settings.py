@@ -13,12 +13,10 @@ from typing import Any, ClassVar
 
 from awesum import systems
 from awesum.errors import AwesumError
-from awesum.settings import SMOLLM2, setting
+from awesum.settings import CENTRALITY, EMBEDDED, SMOLLM2, setting
 from awesum.training.recipes import read
 
 DEFAULT_SYSTEM = "awesome"
-CENTRALITY = "centrality"
-"""The extractor that needs no training."""
 RENAMED = {"model": "base"}
 """Settings of older recipes and commands, and what they are called now."""
 
@@ -46,7 +44,7 @@ class TrainingSettings:
     output: str = setting("", "folder for checkpoints, run.json and the trained model")
     system: str = setting("", "the system to train: see `awesum systems` (default: the one for --base)")
     base: str = setting("", "the pretrained model: smollm2, a folder, or a name on the hub (default: the system's)")
-    encoder: str = setting("", "sentence encoder: a folder or a name on the hub (default: the embedded one)")
+    encoder: str = setting("", f"sentence encoder: a folder, a name on the hub, or {EMBEDDED} (default: {EMBEDDED})")
     extractor: str = setting("", f"a file from `awesum extractor train`, or {CENTRALITY} (default: the shipped one)")
     learning_rate: float = setting(5e-5, "peak learning rate")
     epochs: float = setting(3.0, "passes over the data")

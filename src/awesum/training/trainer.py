@@ -124,8 +124,9 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         return loss, None, None
 
     def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> EvalLoopOutput:
-        """The library's, plus ROUGE of what the model writes. What it takes of the GPU is not that of training."""
-        with self.memory.paused():
+        """The library's, plus ROUGE of what the model writes. Training goes on as if there had been none: what it takes
+        of the GPU does not count, and the random numbers that it draws come again."""
+        with self.memory.paused(), torch.random.fork_rng():
             output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
             if self._validate is not None:
                 scores = mean(self._scores(self._validate))
