@@ -12,9 +12,9 @@ from awesum.metrics import parse_options
 
 DESCRIPTION = (
     "Make a table of the paper: train every row (or take a finished run), summarize the test documents, score the "
-    "summaries by all measures that are available, and write the table with our numbers beside the paper's (table.md, "
-    "table.tex, table.json, speed.svg). Each row is a recipe (`awesum recipes`). After an interruption the same command "
-    "resumes; a row that fails is reported, and the others go on."
+    "summaries by all measures that are available, and write the table with our numbers beside the paper's "
+    "(table.md, table.tex, table.json, speed.svg). Each row is a recipe (`awesum recipes`). After an interruption the "
+    "same command resumes; a row that fails is reported, and the others go on."
 )
 EXAMPLES = """\
 examples:
@@ -39,7 +39,7 @@ def add_arguments(parser: Parser) -> None:
     add("--split", default="test", metavar="SPLIT", help="the split to summarize (default: %(default)s)")
     add("--documents", type=int, metavar="N", help="only the first N documents of each split (default: all)")
     add("--base", nargs="+", default=[], metavar="[ROW=]CHECKPOINT",
-        help="another pretrained model, for every row whose system takes it or for one row (default: the recipes')")  # fmt: skip
+        help="another pretrained model, for all rows whose system takes it, or for one (default: the recipes')")  # fmt: skip
     add("--set", nargs="+", default=[], metavar="NAME=VALUE", dest="changes",
         help="settings to change in every row that has them, as `awesum train --help` lists them")  # fmt: skip
     for option in (option for found in metric_options_of().values() for option in found):

@@ -51,7 +51,7 @@ def make(plan: Plan, row: str, *, quiet: bool = False) -> str | None:
     finally:
         _end(process)
     try:
-        return json.loads(answer)["error"]  # type: ignore[no-any-return]
+        return json.loads(answer)["error"]
     except (ValueError, KeyError, TypeError):
         return _reason(code)
 

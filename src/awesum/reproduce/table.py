@@ -302,7 +302,7 @@ def latex(result: Result) -> str:
     columns = result.plan.table.columns
     heads = [rf"\textbf{{{_title(result, column, LATEX_ARROWS)}}}" for column in (*columns, MEMORY)]
     width = len(heads) + 2
-    body = []
+    body: list[str] = []
     for number, (heading, made) in enumerate(_groups(result)):
         if heading == BEYOND or (number and heading and all(not line.endswith("% ours") for line in body)):
             body.append(r"\midrule")
@@ -421,7 +421,8 @@ def _row_dict(result: Result, row: Made) -> dict[str, Any]:
         **{
             name: row.record.get(name)
             for name in (
-                "device", "precision", "seconds", "batches_per_second", "peak_memory_bytes", "peak_memory_reserved_bytes"
+                "device", "precision", "seconds", "batches_per_second", "peak_memory_bytes",
+                "peak_memory_reserved_bytes",
             )
         },
     }  # fmt: skip
@@ -438,7 +439,7 @@ def speed_plot(result: Result) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" font-family="sans-serif" font-size="12">',
         f'<rect width="640" height="{height}" fill="white"/>',
-        f'<text x="170" y="20">Training on {escape(result.plan.table.title)}: batches per second (more is faster)</text>',
+        f'<text x="170" y="20">{escape(result.plan.table.title)}: batches per second in training</text>',
     ]
     for number, (name, speed) in enumerate(made):
         y = 36 + 24 * number
