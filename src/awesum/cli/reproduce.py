@@ -39,7 +39,7 @@ def add_arguments(parser: Parser) -> None:
     add("--split", default="test", metavar="SPLIT", help="the split to summarize (default: %(default)s)")
     add("--documents", type=int, metavar="N", help="only the first N documents of each split (default: all)")
     add("--base", nargs="+", default=[], metavar="[ROW=]CHECKPOINT",
-        help="another pretrained model, for all rows whose system takes it, or for one (default: the recipes')")  # fmt: skip
+        help="another pretrained model, for all rows that take it, or for one (default: the recipes')")  # fmt: skip
     add("--set", nargs="+", default=[], metavar="NAME=VALUE", dest="changes",
         help="settings to change in every row that has them, as `awesum train --help` lists them")  # fmt: skip
     for option in (option for found in metric_options_of().values() for option in found):

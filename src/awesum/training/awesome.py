@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from awesum import loading, systems
 from awesum.compose.layouts import BartLayout
@@ -93,10 +93,8 @@ class AwesomeTraining(Trainable):
     @contextmanager
     def writing(self, analyst: Analyst) -> Iterator[systems.System]:
         """See `Trainable.writing`: the model itself."""
-        system = systems.find(self.system)(self.base, analyst=analyst)
-        # In the places where it would put what it loads.
-        vars(system).update(config=self.model.config, tokenizer=self.tokenizer, _writer=self.model)
-        yield system
+        kind: Any = systems.find(self.system)
+        yield kind.around(self.model, self.tokenizer, self.base, analyst)
 
     def save(self, folder: str | Path) -> None:
         """See `Trainable.save`."""

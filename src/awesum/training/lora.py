@@ -82,6 +82,10 @@ class Lora(Trainable):
         """See `Trainable.tokenizer`."""
         return self.trained.tokenizer
 
+    def check_precision(self, precision: str) -> None:
+        """See `Trainable.check_precision`."""
+        self.trained.check_precision(precision)
+
     def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:
         """See `Trainable.new_weights`. The updates learn at the rate of the weights that they update."""
         return self.trained.new_weights()

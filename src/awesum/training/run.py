@@ -54,6 +54,7 @@ def train(
     precision, reason = _precision(settings)
     chosen = Analyst.named(settings.encoder, settings.extractor)
     trainable = with_lora(make(settings.system, settings.base, options), settings)  # checks all, loads nothing
+    trainable.check_precision(precision)
     _check_packages(settings)
     output = _writable(Path(settings.output).expanduser())
     earlier, checkpoint = record.read(output), last_checkpoint(output)

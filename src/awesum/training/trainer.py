@@ -250,6 +250,11 @@ def _is_whole(checkpoint: Path) -> bool:
         return False
 
 
+def peak(device: torch.device) -> int:
+    """Peak memory so far, in bytes: of the GPU, or without one of the process."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_memory()
+
+
 class TrainingMemory:
     """Peak memory of training, in bytes: allocated and reserved on a GPU, or else resident memory of the process.
 
@@ -265,9 +270,7 @@ class TrainingMemory:
     @property
     def peak(self) -> int:
         """Allocated on the GPU, or resident."""
-        if not self.on_gpu:
-            return peak_memory()
-        return max(self._before[0], torch.cuda.max_memory_allocated(self.device))
+        return max(self._before[0], peak(self.device))
 
     @property
     def peak_reserved(self) -> int:
