@@ -8,65 +8,85 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
-import threading
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self
 
 from awesum.errors import AwesumError
 from awesum.reproduce.plan import Plan
 from awesum.training.settings import as_dict, read_settings
 
-_PROGRAM = "from awesum.reproduce.row import main; main()"
+_PROGRAM = "from awesum.reproduce.row import serve; serve()"
 PATIENCE = 20
 """Seconds that a process has to end by itself."""
 
 
-def make(plan: Plan, row: str, *, quiet: bool = False) -> str | None:
-    """Train and predict one row in another process. Returns the reason if that fails."""
-    settings, options = plan.settings(row)
-    job = {
-        "settings": as_dict(settings, options),
-        "documents": str(plan.references),
-        "predictions": str(plan.predictions(row)),
-        "quiet": quiet,
-    }
-    # -P: no module may come from the current folder.
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(job).encode() + b"\n")
-            process.stdin.flush()
-        answer = process.stdout.read()
-        code = process.wait()
-    finally:
-        _end(process)
-    try:
-        return json.loads(answer)["error"]
-    except (ValueError, KeyError, TypeError):
-        return _reason(code)
+class RowMaker:
+    """Makes rows, each in a process of its own. These are forked from one that has the libraries loaded, where the
+    system can fork: loading them takes longer than many a step."""
 
+    def __init__(self) -> None:
+        self._server: subprocess.Popen[bytes] | None = None
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Closing its input ends the process, if it has not ended."""
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(OSError):
-                pipe.close()
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end()
+
+    def make(self, plan: Plan, row: str, *, quiet: bool = False) -> str | None:
+        """Train and predict one row. Returns the reason if that fails."""
+        job = {
+            "settings": as_dict(*plan.settings(row)),
+            "documents": str(plan.references),
+            "predictions": str(plan.predictions(row)),
+            "quiet": quiet,
+        }
+        server = self._server or self._start()
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            server.stdin.write(json.dumps(job).encode() + b"\n")
+            server.stdin.flush()
+            answer = server.stdout.readline()
+        except BrokenPipeError:
+            answer = b""
+        except BaseException:
+            self._end()
+            raise
+        try:
+            return json.loads(answer)["error"]
+        except (ValueError, KeyError, TypeError):
+            code = server.wait()
+            self._end()
+            return _reason(code)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # -P: no module may come from the current folder.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        command = [sys.executable, "-P", "-c", _PROGRAM]
+        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        return self._server
+
+    def _end(self) -> None:
+        """Closing its input ends the server, and with it what it is making."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        for pipe in (server.stdin, server.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        try:
+            server.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
 
 
 def _reason(code: int) -> str:
@@ -75,31 +95,56 @@ def _reason(code: int) -> str:
     return f"its process ended without an answer (exit code {code})"
 
 
-def main() -> None:
-    """The program of the process: a job on standard input, the outcome on standard output."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+def serve() -> None:
+    """The program of the process: jobs on standard input, their outcomes on standard output."""
+    answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print is no answer
-    job = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # at Ctrl-C, the process that started this one ends it
+    import awesum.predict
+    import awesum.training.run  # noqa: F401
+
+    jobs = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+    while line := jobs.readline():
+        os.write(answers, _answer(line, jobs) + b"\n")
+        if not hasattr(os, "fork"):
+            return  # the peak memory of the next row is to be its own
+
+
+def _answer(line: bytes, jobs: IO[bytes]) -> bytes:
+    """The outcome of a job, done in a process of its own."""
+    if not hasattr(os, "fork"):
+        return _outcome(line)
+    outcome, result = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(outcome)
+        jobs.close()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.write(result, _outcome(line))
+        os._exit(0)  # nothing is left to do, and libraries take their time
+    os.close(result)
+    with os.fdopen(outcome, "rb") as found:
+        # While a row is made, nothing comes in but the end: of the process that started this one. Everything on disk is
+        # whole at any time.
+        ready, _, _ = select.select([found, jobs], [], [])
+        if jobs in ready and found not in ready:
+            os.kill(child, signal.SIGKILL)
+            os._exit(1)
+        answer = found.read()
+    _, status = os.waitpid(child, 0)
+    return answer or json.dumps({"error": _reason(os.waitstatus_to_exitcode(status))}).encode()
+
+
+def _outcome(line: bytes) -> bytes:
     error: str | None
     try:
-        error = _make(job)
+        error = _make(json.loads(line))
     except AwesumError as known:
         error = str(known)
-    except KeyboardInterrupt:
-        os._exit(130)
     except Exception as unknown:
         traceback.print_exc()
         error = f"{type(unknown).__name__}: {(str(unknown).splitlines() or [''])[0]}"
-    print(json.dumps({"error": error}), file=answers, flush=True)
-    os._exit(0)  # nothing is left to do, and libraries take their time
-
-
-def _end_with_parent() -> None:
-    """Standard input ends when the process that started this one does; everything on disk is whole at any time."""
-    with suppress(OSError, ValueError):
-        sys.stdin.read()
-    os._exit(1)
+    return json.dumps({"error": error}).encode()
 
 
 def _make(job: dict[str, Any]) -> str | None:

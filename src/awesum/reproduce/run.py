@@ -19,9 +19,10 @@ from awesum.datasets import Example, examples
 from awesum.datasets.stats import measure
 from awesum.errors import AwesumError
 from awesum.files import check_output, sha256
-from awesum.reproduce import estimate, row
+from awesum.reproduce import estimate
 from awesum.reproduce.plan import Plan
 from awesum.reproduce.result import Made, Result
+from awesum.reproduce.row import RowMaker
 from awesum.reproduce.weights import look
 from awesum.training import record
 
@@ -49,19 +50,20 @@ def reproduce(
         plan.write()
         documents = _write_references(plan, say)
         errors: dict[str, str] = {}
-        for number, each in enumerate(plan.rows, 1):
-            title = f"row {number} of {len(plan.rows)}, {plan.name(each)}"
-            try:
-                if is_made(plan, each, documents):
-                    say(f"{title}: made already")
-                    continue
-                say(f"{title}: from {settings[each][0].base}")
-                error = row.make(plan, each, quiet=quiet)
-            except AwesumError as known:
-                error = str(known)
-            if error is not None:
-                errors[each] = error
-                say(f"{title} FAILED: {error}")
+        with RowMaker() as maker:
+            for number, each in enumerate(plan.rows, 1):
+                title = f"row {number} of {len(plan.rows)}, {plan.name(each)}"
+                try:
+                    if is_made(plan, each, documents):
+                        say(f"{title}: made already")
+                        continue
+                    say(f"{title}: from {settings[each][0].base}")
+                    error = maker.make(plan, each, quiet=quiet)
+                except AwesumError as known:
+                    error = str(known)
+                if error is not None:
+                    errors[each] = error
+                    say(f"{title} FAILED: {error}")
         return _report(plan, errors, documents, dict(models or {}), trials, quiet, say)
     finally:
         lock.release()
@@ -83,8 +85,11 @@ def _write_references(plan: Plan, say: Say) -> int:
 
 
 def _line(example: Example) -> bytes:
-    query = {"query": example.query} if example.query else {}
-    row = {"id": example.id, "document": example.document, "summary": example.summary, **query}
+    row: dict[str, Any] = {"id": example.id, "document": example.document, "summary": example.summary}
+    if example.query:
+        row["query"] = example.query
+    if len(example.references) > 1:
+        row["references"] = list(example.references)
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 

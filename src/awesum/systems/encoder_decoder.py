@@ -41,7 +41,7 @@ class WritingSettings:
             "num_beams": self.num_beams,
             "no_repeat_ngram_size": self.no_repeat_ngram,
             "max_length": min(self.max_part, longest or self.max_part),
-            "early_stopping": True,
+            "early_stopping": self.num_beams > 1,  # which the library refuses without beams
         }
 
 
