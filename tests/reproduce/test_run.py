@@ -42,7 +42,7 @@ def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
-    made = rows(7)
+    made = rows(8)[1:]
     write(folder / "train.jsonl", made[:3])
     write(folder / "test.jsonl", made[3:])
     return folder

@@ -24,8 +24,12 @@ from awesum.reproduce.plan import Plan
 from awesum.reproduce.result import Made, Result
 from awesum.reproduce.row import RowMaker
 from awesum.reproduce.weights import look
+from awesum.settings import CENTRALITY
 from awesum.training import record
+from awesum.workers import cores
 
+WORTH_A_PROCESS = 50
+"""Documents."""
 Say = Callable[[str], object]
 
 
@@ -125,7 +129,7 @@ def _report(
             rows.append(Made(each, plan.name(each), plan.table.rows.get(each), base, error=errors[each]))
             continue
         say(f"scoring {plan.name(each)}")
-        evaluation, left_out = _scores(plan, each, models, quiet)
+        evaluation, left_out = _scores(plan, each, models, _processes(documents), quiet)
         notes += [note for note in (*left_out, *evaluation.notes) if note not in notes]
         rows.append(
             Made(
@@ -142,7 +146,7 @@ def _report(
         plan,
         tuple(rows),
         documents=documents,
-        extractor=_once(plan.output / "extractor.json", lambda: _extractor(plan, quiet), say),
+        extractor=_once(plan.output / "extractor.json", lambda: _extractor(plan, _processes(documents), quiet), say),
         statistics=_once(plan.output / "statistics.json", lambda: _statistics(plan, quiet), say),
         notes=tuple(notes),
         trials=trials or TRIALS,
@@ -152,10 +156,9 @@ def _report(
     return result
 
 
-def _scores(plan: Plan, row: str, models: dict[str, dict[str, Any]], quiet: bool) -> Any:
+def _scores(plan: Plan, row: str, models: dict[str, dict[str, Any]], processes: int, quiet: bool) -> Any:
     """The scores of a row by all measures that are available; those of an interrupted run are not computed again."""
     from awesum.evaluation.run import available, evaluate
-    from awesum.workers import cores
 
     chosen, left_out = available(models)
     predictions = plan.predictions(row)
@@ -167,10 +170,15 @@ def _scores(plan: Plan, row: str, models: dict[str, dict[str, Any]], quiet: bool
         metrics=chosen,
         options=models,
         scores=plan.output / "scores" / f"{predictions.stem}-{kind}.jsonl",
-        processes=cores(),
+        processes=processes,
         quiet=quiet,
     )
     return evaluation, left_out
+
+
+def _processes(documents: int) -> int:
+    """Starting a process takes longer than scoring some documents."""
+    return min(cores(), 1 + documents // WORTH_A_PROCESS)
 
 
 def _digest(chosen: Collection[str], models: Mapping[str, Any]) -> str:
@@ -194,13 +202,16 @@ def _once(path: Path, make: Callable[[], Any], say: Say) -> Any:
     return made
 
 
-def _extractor(plan: Plan, quiet: bool) -> dict[str, Any]:
-    """F1 of the extractor's sentences against the oracle's."""
+def _extractor(plan: Plan, processes: int, quiet: bool) -> dict[str, Any]:
+    """F1 of the extractor's sentences against the oracle's. The one that needs no training is there in any case."""
     from awesum.analysis.salience.trained import SHIPPED, TrainedSalience
     from awesum.training.extractor import evaluate
 
     named = plan.changes.get("extractor")
-    rows = evaluate(TrainedSalience.load(named or SHIPPED), str(plan.references), "test", quiet=quiet)
+    named = None if named == CENTRALITY else named
+    rows = evaluate(
+        TrainedSalience.load(named or SHIPPED), str(plan.references), "test", processes=processes, quiet=quiet
+    )
     return {"extractor": named or "shipped", "rows": [asdict(each) for each in rows]}
 
 
