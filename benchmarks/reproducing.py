@@ -25,6 +25,8 @@ from transformers import (
     LongT5Config,
     LongT5ForConditionalGeneration,
     PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
 )
 
 from awesum.cli import main as awesum
@@ -35,10 +37,10 @@ WORDS = 3_000
 """Of a document that is made of pieces of the sample."""
 
 
-def tiny_models(folder: Path, texts: list[str]) -> tuple[Path, Path]:
-    """A BART and a LongT5 with random weights, whose tokenizers know these texts."""
+def tiny_models(folder: Path, texts: list[str]) -> tuple[Path, Path, Path]:
+    """A BART, a LongT5 and a sentence encoder with random weights, whose tokenizers know these texts."""
     torch.manual_seed(0)
-    bart, t5 = folder / "tiny-bart", folder / "tiny-long-t5"
+    bart, t5, encoder = (folder / name for name in ("tiny-bart", "tiny-long-t5", "tiny-encoder"))
     tokenizer = _tokenizer(texts, ["<s>", "<pad>", "</s>", "<unk>"], "<s> $A </s>")
     size = {"encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
     config = BartConfig(
@@ -61,10 +63,16 @@ def tiny_models(folder: Path, texts: list[str]) -> tuple[Path, Path]:
     )
     LongT5ForConditionalGeneration(long).save_pretrained(t5)
     tokenizer.save_pretrained(t5)
-    return bart, t5
+    tokenizer = _tokenizer(texts, ["<s>", "<pad>", "</s>", "<unk>"], "<s> $A </s>", cls_token="<s>", sep_token="</s>")
+    small = RobertaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
+    )
+    RobertaModel(small, add_pooling_layer=False).save_pretrained(encoder)
+    tokenizer.save_pretrained(encoder)
+    return bart, t5, encoder
 
 
-def _tokenizer(texts: list[str], special: list[str], template: str) -> PreTrainedTokenizerFast:
+def _tokenizer(texts: list[str], special: list[str], template: str, **names: str) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -75,7 +83,7 @@ def _tokenizer(texts: list[str], special: list[str], template: str) -> PreTraine
     tokenizer.train_from_iterator(texts, trainer)
     marks = [(token, tokenizer.token_to_id(token)) for token in special]
     tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=marks)
-    names = {"bos_token": "<s>"} if "<s>" in special else {}
+    names |= {"bos_token": "<s>"} if "<s>" in special else {}
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>", **names
     )
@@ -100,11 +108,11 @@ def sample_data(folder: Path, documents: int) -> Path:
 def run(dataset: str, data: Path, split: str, documents: int, folder: Path) -> tuple[float, float]:
     """Seconds that the command takes: by the clock, and of processor time with all its processes."""
     texts = [example.document for example in islice(examples(data, "train"), documents)]
-    bart, t5 = tiny_models(folder / "models", texts)
+    bart, t5, encoder = tiny_models(folder / "models", texts)
     started, before = time.perf_counter(), _processor_time()
     code = awesum(
         ["reproduce", dataset, "--data", str(data), "--split", split, "--documents", str(documents),
-         "--base", str(bart), f"long-t5={t5}", "--set", "encoder=embedded", "max_part=64",
+         "--base", str(bart), f"long-t5={t5}", "--set", f"encoder={encoder}", "max_part=64",
          "--output", str(folder / "table")]
     )  # fmt: skip
     assert code == 0, "a row failed"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +88,8 @@ class Result:
     """Documents of the test split."""
     extractor: Any
     statistics: Any
+    sample: Mapping[str, str] | None
+    """See `choose_sample`."""
     notes: Sequence[str]
     trials: int
 
@@ -149,27 +152,23 @@ class Result:
                 return mark
         return ""
 
-    def sample(self) -> dict[str, str] | None:
-        """One document as Se3 and AWESOME summarize it, beside the reference: the first for which both wrote
-        something."""
-        pair = [
-            found
-            for found in (self.row(BASELINE), self.row(OURS) or self.row("attentive"))
-            if found is not None and found.evaluation is not None
-        ]
-        if len(pair) < 2:
-            return None
-        written = [_texts(self.plan.predictions(each.key)) for each in pair]
-        references = _texts(self.plan.references)
-        for name, reference in references.items():
-            texts = [texts.get(name, "") for texts in written]
-            if all(text.strip() for text in texts):
-                found = zip((each.name for each in pair), texts, strict=True)
-                return {"document": name, "reference": reference, **dict(found)}
+
+def choose_sample(plan: Plan, rows: Sequence[Made]) -> dict[str, str] | None:
+    """One document as Se3 and AWESOME summarize it, beside the reference: the first for which both wrote something."""
+    made = {row.key: row for row in rows if row.error is None}
+    pair = [made[key] for key in (BASELINE, OURS if OURS in made else "attentive") if key in made]
+    if len(pair) < 2:
         return None
+    written = [_texts(plan.predictions(each.key)) for each in pair]
+    for name, reference in _texts(plan.references).items():
+        texts = [texts.get(name, "") for texts in written]
+        if all(text.strip() for text in texts):
+            found = zip((each.name for each in pair), texts, strict=True)
+            return {"document": name, "reference": reference, **dict(found)}
+    return None
 
 
-def _texts(path: Any) -> dict[str, str]:
+def _texts(path: Path) -> dict[str, str]:
     with path.open(encoding="utf-8") as file:
         return {row["id"]: row["summary"] for row in map(json.loads, file)}
 

@@ -21,7 +21,7 @@ from awesum.errors import AwesumError
 from awesum.files import check_output, sha256
 from awesum.reproduce import estimate
 from awesum.reproduce.plan import Plan
-from awesum.reproduce.result import Made, Result
+from awesum.reproduce.result import Made, Result, choose_sample
 from awesum.reproduce.row import RowMaker
 from awesum.reproduce.weights import look
 from awesum.settings import CENTRALITY
@@ -148,6 +148,7 @@ def _report(
         documents=documents,
         extractor=_once(plan.output / "extractor.json", lambda: _extractor(plan, _processes(documents), quiet), say),
         statistics=_once(plan.output / "statistics.json", lambda: _statistics(plan, quiet), say),
+        sample=choose_sample(plan, rows),
         notes=tuple(notes),
         trials=trials or TRIALS,
     )

@@ -268,7 +268,7 @@ def _statistics(result: Result) -> Iterator[str]:
 
 
 def _sample(result: Result) -> Iterator[str]:
-    sample = result.sample()
+    sample = result.sample
     if sample is None:
         return
     yield from (f"## One document: {sample['document']}", "")
@@ -354,7 +354,7 @@ def _footnote(row: Made) -> str:
 
 
 def _latex_sample(result: Result) -> Iterator[str]:
-    sample = result.sample()
+    sample = result.sample
     if sample is None:
         return
     texts = [(name, text) for name, text in sample.items() if name not in ("document", "reference")]
@@ -386,7 +386,7 @@ def to_dict(result: Result) -> dict[str, Any]:
         "rows": {row.key: _row_dict(result, row) for row in result.rows},
         "extractor": {"ours": result.extractor, "paper_f1": result.plan.table.extractor_f1},
         "statistics": result.statistics,
-        "sample": result.sample(),
+        "sample": result.sample,
         "warnings": _warnings(result),
         "notes": list(result.notes),
     }
