@@ -156,7 +156,7 @@ class Plan:
         """Refuse a folder of other settings, or of something else."""
         path = self.output / FILE
         if not path.exists():
-            if self.output.is_dir() and any(self.output.iterdir()):
+            if self.output.is_dir() and any(not path.name.startswith(".") for path in self.output.iterdir()):
                 raise AwesumError(f"{self.output} has files that are not of `awesum reproduce`: give another --output")
             return
         try:
