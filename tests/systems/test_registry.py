@@ -29,7 +29,19 @@ from tests.golden.flows import adapter_folder
 LONG_INPUT = {
     "block-attention", "cached", "extract-abstract", "long-t5", "longformer", "pagesum", "truncated", "unlimiformer",
 }  # fmt: skip
-SHIPPED = {"adapter", "awesome", "awesum", "chat", "extract", "lead", "oracle", "se3", "smollm2", *LONG_INPUT}
+SHIPPED = {
+    "adapter",
+    "awesome",
+    "awesum",
+    "chat",
+    "extract",
+    "extractor",
+    "lead",
+    "oracle",
+    "se3",
+    "smollm2",
+    *LONG_INPUT,
+}
 
 ONE_FILE = '''
 from awesum.systems.lead import Lead
@@ -89,7 +101,7 @@ def test_every_system_says_what_it_is(name: str) -> None:
     assert system.name == name
     assert system.description.strip()
     assert "\n" not in system.description
-    assert system.trains() == (name in {"adapter", "awesome", "se3", *LONG_INPUT})
+    assert system.trains() == (name in {"adapter", "awesome", "extractor", "se3", *LONG_INPUT})
     assert (system.taxonomy is not None) == (name in {"awesome", "se3", *LONG_INPUT})
     assert system.needs_reference == (name == "oracle")
 

@@ -22,7 +22,7 @@ from awesum.analysis.sentences import sentence_spans
 from awesum.analysis.turns import Turns
 from awesum.document import JUNK, Document, Segment, Sentence
 from awesum.length import Length
-from awesum.settings import CENTRALITY, EMBEDDED
+from awesum.settings import CENTRALITY, EMBEDDED, SHIPPED
 from awesum.summary import Quote
 
 if TYPE_CHECKING:
@@ -152,13 +152,19 @@ class Analyst:
 
     @classmethod
     def named(cls, encoder: str = "", extractor: str = "") -> Analyst:
-        """With an encoder by name or folder (`embedded` or nothing: the embedded one), and an extractor by its file,
-        or `centrality` (nothing: the shipped one)."""
+        """With an encoder by name or folder (`embedded` or nothing: the embedded one), and an extractor by its path, or
+        `centrality` (`shipped` or nothing: the shipped one)."""
         from awesum.analysis.salience.centrality import Centrality
-        from awesum.analysis.salience.trained import TrainedSalience
+        from awesum.analysis.salience.loading import load_extractor
 
-        chosen = Centrality() if extractor == CENTRALITY else TrainedSalience.load(extractor) if extractor else None
-        return cls(encoder if encoder != EMBEDDED and encoder else None, chosen)
+        chosen: Salience | None = None
+        if extractor not in ("", SHIPPED):
+            chosen = Centrality() if extractor == CENTRALITY else load_extractor(extractor)
+        return cls(encoder if encoder not in ("", EMBEDDED) else None, chosen)
+
+    def with_extractor(self, extractor: Salience) -> Analyst:
+        """The same encoder with another extractor."""
+        return Analyst(self._encoder, extractor)
 
     @property
     def has_shipped_encoder(self) -> bool:

@@ -103,11 +103,12 @@ def _evaluate(options: argparse.Namespace) -> int:
 
     if not is_public(options.data):
         stay_offline_with()
-    from awesum.analysis.salience.trained import SHIPPED, TrainedSalience
+    from awesum.analysis.salience.loading import load_extractor
+    from awesum.analysis.salience.trained import SHIPPED
     from awesum.training.extractor import evaluate, table
 
     rows = evaluate(
-        TrainedSalience.load(options.extractor or SHIPPED),
+        load_extractor(options.extractor or SHIPPED),
         options.data,
         options.split,
         documents=options.documents,

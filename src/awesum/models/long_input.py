@@ -46,7 +46,10 @@ def load(kind: Any, name: str, check: Check, *, dtype: Any = None, **changes: An
         _check_complete(name, report, getattr(loaded_as, "new_weights", ()) if is_new else ())
         if is_new and hasattr(model, "start_new_weights"):
             model.start_new_weights()
-        return model if loaded_as is kind else kind.convert(model, config)
+        model = model if loaded_as is kind else kind.convert(model, config)
+        if model.generation_config.decoder_start_token_id is None:
+            model.generation_config.decoder_start_token_id = config.decoder_start_token_id
+        return model
 
 
 def _saved(source: Any, options: dict[str, Any], name: str, check: Check) -> dict[str, Any]:

@@ -449,7 +449,7 @@ class Row:
 
 
 def evaluate(
-    salience: TrainedSalience,
+    salience: Salience,
     folder: str,
     split: str,
     *,

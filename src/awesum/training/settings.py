@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from awesum import systems
 from awesum.errors import AwesumError
-from awesum.settings import CENTRALITY, EMBEDDED, SMOLLM2, setting
+from awesum.settings import CENTRALITY, EMBEDDED, SHIPPED, SMOLLM2, setting
 from awesum.training.recipes import read
 
 DEFAULT_SYSTEM = "awesome"
@@ -45,7 +45,10 @@ class TrainingSettings:
     system: str = setting("", "the system to train: see `awesum systems` (default: the one for --base)")
     base: str = setting("", "the pretrained model: smollm2, a folder, or a name on the hub (default: the system's)")
     encoder: str = setting("", f"sentence encoder: a folder, a name on the hub, or {EMBEDDED} (default: {EMBEDDED})")
-    extractor: str = setting("", f"a file from `awesum extractor train`, or {CENTRALITY} (default: the shipped one)")
+    extractor: str = setting(
+        "",
+        f"from `awesum extractor train` or `--system extractor`, {CENTRALITY}, or {SHIPPED} (default: {SHIPPED})",
+    )
     learning_rate: float = setting(5e-5, "peak learning rate")
     epochs: float = setting(3.0, "passes over the data")
     warmup_steps: int = setting(300, "steps until the peak learning rate is reached")
