@@ -112,7 +112,7 @@ def run(dataset: str, data: Path, split: str, documents: int, folder: Path) -> t
     started, before = time.perf_counter(), _processor_time()
     code = awesum(
         ["reproduce", dataset, "--data", str(data), "--split", split, "--documents", str(documents),
-         "--base", str(bart), f"long-t5={t5}", "--set", f"encoder={encoder}", "max_part=64",
+         "--base", str(bart), f"long-t5={t5}", f"extractor={encoder}", "--set", f"encoder={encoder}", "max_part=64",
          "--output", str(folder / "table")]
     )  # fmt: skip
     assert code == 0, "a row failed"

@@ -1,4 +1,4 @@
-"""A tiny LongT5, beside the tiny BART of all tests."""
+"""A tiny LongT5 and a tiny RoBERTa, beside the tiny BART of all tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import LongT5Config, LongT5ForConditionalGeneration, PreTrainedTokenizerFast
+from transformers import (
+    LongT5Config,
+    LongT5ForConditionalGeneration,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+)
 
 
 @pytest.fixture(scope="session")
@@ -26,5 +32,22 @@ def tiny_long_t5(tmp_path_factory: pytest.TempPathFactory, tiny_bart_tokenizer: 
         eos_token_id=2,
     )
     LongT5ForConditionalGeneration(config).save_pretrained(folder)
+    tiny_bart_tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_roberta(tmp_path_factory: pytest.TempPathFactory, tiny_bart_tokenizer: PreTrainedTokenizerFast) -> Path:
+    folder = tmp_path_factory.mktemp("tiny-roberta")
+    torch.manual_seed(0)
+    config = RobertaConfig(
+        vocab_size=len(tiny_bart_tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=130,
+    )
+    RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
     tiny_bart_tokenizer.save_pretrained(folder)
     return folder

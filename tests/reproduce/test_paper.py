@@ -78,11 +78,24 @@ def own_scores() -> list[str]:
     return ["rouge-1", "rouge-2", "rouge-l"]
 
 
+@pytest.mark.parametrize("dataset", ["govreport", "qmsum", "summscreen", "arxiv"])
+def test_recipe_of_the_extractor(dataset: str) -> None:
+    stated = paper.content()["datasets"][dataset]
+    settings, _ = read_settings(f"{dataset}/extractor", NEEDED)
+    assert (settings.system, settings.epochs, settings.warmup_steps) == (
+        "extractor", stated["epochs"], stated["warmup_steps"],
+    )  # fmt: skip
+    assert (settings.learning_rate, settings.accumulation, settings.max_tokens) == (5e-5, 8, None)
+    if "extractor_f1" in stated:
+        assert f"{stated['extractor_f1']}." in recipes.text(f"{dataset}/extractor")
+    assert "booksum/extractor" not in recipes.names()  # the paper has none
+
+
 def _different() -> list[str]:
-    """Recipes of encoder-decoders; of those that make the same model of the same inputs, one."""
+    """Recipes of BART and the like; of those that make the same model of the same inputs, one."""
     found = {}
     for name in recipes.names():
-        if not name.startswith("smollm2/"):
+        if not name.startswith("smollm2/") and not name.endswith("/extractor"):
             settings, own = read_settings(name, NEEDED)
             found.setdefault((settings.system, own, settings.max_tokens), name)
     return list(found.values())

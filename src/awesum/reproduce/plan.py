@@ -18,6 +18,8 @@ from awesum.settings import EMBEDDED
 from awesum.training import recipes
 from awesum.training.settings import TrainingSettings, own_fields, read_settings
 
+EXTRACTOR = "extractor"
+"""The recipe of the extractor, and the name of its folder and of its base; and the setting of those that take it."""
 FILE = "reproduce.json"
 """The file that makes a folder one of `awesum reproduce`, with its settings."""
 COMMON = ("data", "output", "system", "base", "documents", "validation_documents")
@@ -47,7 +49,7 @@ class Plan:
         object.__setattr__(self, "rows", tuple(dict.fromkeys(self.rows)) or tuple(table.rows))
         object.__setattr__(self, "data", self.data or self.dataset)
         for row in self.rows:
-            if row not in table.rows and row not in recipes.names():
+            if row not in table.rows and (row not in recipes.names() or self._system(row) == EXTRACTOR):
                 near = get_close_matches(row, [*table.rows, *recipes.names()], 1)
                 hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(table.rows)}"
                 raise AwesumError(f"the table of {self.dataset} has no row {row!r}: {hint}")
@@ -62,10 +64,12 @@ class Plan:
             raise AwesumError(f"there is no dataset {self.data}: give --data a folder with train.jsonl and test.jsonl")
 
     def _check_names(self) -> None:
+        based = [*self.rows, *([EXTRACTOR] if self.trains_extractor else [])]
         for row in self.bases:
-            if row and row not in self.rows:
-                raise AwesumError(f"--base {row}=... names a row that is not made: choose from {', '.join(self.rows)}")
-        known = {name for row in self.rows for name in self._known(row)}
+            if row and row not in based and row not in (*self.table.rows, EXTRACTOR):
+                raise AwesumError(f"--base {row}=... names a row that there is not: choose from {', '.join(based)}")
+        # Those of rows that are not asked for now are accepted, too: they may be, later, in the same folder.
+        known = {name for row in (*self.table.rows, *self.rows) for name in self._known(row)}
         for name in self.changes:
             if name in COMMON:
                 raise AwesumError(f"--set {name} is decided by `awesum reproduce` itself: see its other flags")
@@ -75,8 +79,20 @@ class Plan:
                 raise AwesumError(f"no row has a setting {name!r}: {hint}")
 
     def _known(self, row: str) -> set[str]:
-        system = str(recipes.read(self.recipe(row))["system"])
-        return {each.name for each in fields(TrainingSettings)} | {*own_fields(system)}
+        return {each.name for each in fields(TrainingSettings)} | {*own_fields(self._system(row))}
+
+    def _system(self, row: str) -> str:
+        return str(recipes.read(self.recipe(row))["system"])
+
+    def selects(self, row: str) -> bool:
+        """Whether a row is shown the sentences that an extractor selects."""
+        values = {**recipes.read(self.recipe(row)), **self.changes}
+        return values["system"] == "extract-abstract" or values.get("salient", "none") != "none"
+
+    @property
+    def trains_extractor(self) -> bool:
+        """Whether the paper's extractor is trained first: a row takes one, and none is given."""
+        return EXTRACTOR not in self.changes and any(map(self.selects, self.rows))
 
     @cached_property
     def table(self) -> paper.Table:
@@ -89,6 +105,8 @@ class Plan:
 
     def name(self, row: str) -> str:
         """The name of a row in tables."""
+        if row == EXTRACTOR:
+            return "the extractor"
         return self.table.rows[row].name if row in self.table.rows else row.rpartition("/")[2]
 
     def model(self, row: str) -> Path:
@@ -115,12 +133,14 @@ class Plan:
         }
         if base := self._base(row):
             values["base"] = base
+        if row != EXTRACTOR and self.trains_extractor and self.selects(row):
+            values[EXTRACTOR] = str(self.model(EXTRACTOR))
         return read_settings(self.recipe(row), values)
 
     def _base(self, row: str) -> str | None:
         if row in self.bases or "" not in self.bases:
             return self.bases.get(row)
-        system = systems.find(str(recipes.read(self.recipe(row))["system"]))
+        system = systems.find(self._system(row))
         return self.bases[""] if self._type_of_base in system.bases else None
 
     @cached_property

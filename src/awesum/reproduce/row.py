@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from awesum.errors import AwesumError
-from awesum.reproduce.plan import Plan
+from awesum.reproduce.plan import EXTRACTOR, Plan
 from awesum.training.settings import as_dict, read_settings
 
 _PROGRAM = "from awesum.reproduce.row import serve; serve()"
@@ -40,11 +40,11 @@ class RowMaker:
         self._end()
 
     def make(self, plan: Plan, row: str, *, quiet: bool = False) -> str | None:
-        """Train and predict one row. Returns the reason if that fails."""
+        """Train and predict one row, or train the extractor. Returns the reason if that fails."""
         job = {
             "settings": as_dict(*plan.settings(row)),
             "documents": str(plan.references),
-            "predictions": str(plan.predictions(row)),
+            "predictions": None if row == EXTRACTOR else str(plan.predictions(row)),
             "quiet": quiet,
         }
         server = self._server or self._start()
@@ -156,6 +156,8 @@ def _make(job: dict[str, Any]) -> str | None:
     hide_progress_bars()
     settings, options = read_settings(None, job["settings"])
     folder = train(settings, options, quiet=job["quiet"])
+    if job["predictions"] is None:
+        return None
     system = systems.load(str(folder))
     totals = predict(system, Job(job["documents"], raw=True), Path(job["predictions"]), quiet=job["quiet"])
     if totals.failed:

@@ -20,11 +20,11 @@ from awesum.datasets.stats import measure
 from awesum.errors import AwesumError
 from awesum.files import check_output, sha256
 from awesum.reproduce import estimate
-from awesum.reproduce.plan import Plan
+from awesum.reproduce.plan import EXTRACTOR, Plan
 from awesum.reproduce.result import Made, Result, choose_sample
 from awesum.reproduce.row import RowMaker
 from awesum.reproduce.weights import look
-from awesum.settings import CENTRALITY
+from awesum.settings import CENTRALITY, SHIPPED
 from awesum.training import record
 from awesum.workers import cores
 
@@ -43,7 +43,8 @@ def reproduce(
 ) -> Result:
     """Make every row that is not made yet, and write the tables. `models` are the options of metrics with a model."""
     plan.check_folder()
-    settings = {each: plan.settings(each) for each in plan.rows}  # every wrong setting is reported before any work
+    stages = [*([EXTRACTOR] if plan.trains_extractor else []), *plan.rows]
+    bases = {each: plan.settings(each)[0].base for each in stages}  # every wrong setting is reported before any work
     inputs = [Path(name).expanduser() for name in (plan.data, *plan.bases.values())]
     check_output(plan.output, inputs, is_folder=True, flag="--output")
     plan.output.mkdir(parents=True, exist_ok=True)
@@ -55,13 +56,17 @@ def reproduce(
         documents = _write_references(plan, say)
         errors: dict[str, str] = {}
         with RowMaker() as maker:
-            for number, each in enumerate(plan.rows, 1):
-                title = f"row {number} of {len(plan.rows)}, {plan.name(each)}"
+            for number, each in enumerate(stages, len(plan.rows) - len(stages) + 1):
+                title = f"row {number} of {len(plan.rows)}, {plan.name(each)}" if number else plan.name(each)
                 try:
                     if is_made(plan, each, documents):
                         say(f"{title}: made already")
                         continue
-                    say(f"{title}: from {settings[each][0].base}")
+                    if EXTRACTOR in errors and plan.selects(each):
+                        raise AwesumError(
+                            "it takes the extractor, which failed (--set extractor=shipped: the shipped one)"
+                        )
+                    say(f"{title}: from {bases[each]}")
                     error = maker.make(plan, each, quiet=quiet)
                 except AwesumError as known:
                     error = str(known)
@@ -103,6 +108,8 @@ def is_made(plan: Plan, row: str, documents: int) -> bool:
     if trained is None or not record.is_finished(trained):
         return False
     record.check_same(plan.model(row), trained, *plan.settings(row))
+    if row == EXTRACTOR:
+        return True
     try:
         predicted = json.loads(plan.predictions(row).with_suffix(".run.json").read_text(encoding="utf-8"))
         return bool(predicted["finished"] and predicted["totals"]["documents"] == documents)
@@ -122,7 +129,8 @@ def _report(
     from awesum.evaluation.significance import TRIALS
     from awesum.reproduce import table
 
-    rows, notes = [], []
+    rows: list[Made] = []
+    notes = [f"the extractor failed: {errors[EXTRACTOR]}"] if EXTRACTOR in errors else []
     for each in plan.rows:
         base = look(plan.settings(each)[0].base)
         if each in errors:
@@ -146,7 +154,9 @@ def _report(
         plan,
         tuple(rows),
         documents=documents,
-        extractor=_once(plan.output / "extractor.json", lambda: _extractor(plan, _processes(documents), quiet), say),
+        extractor=None
+        if EXTRACTOR in errors
+        else _once(plan.output / "extractor.json", lambda: _extractor(plan, _processes(documents), quiet), say),
         statistics=_once(plan.output / "statistics.json", lambda: _statistics(plan, quiet), say),
         sample=choose_sample(plan, rows),
         notes=tuple(notes),
@@ -205,15 +215,17 @@ def _once(path: Path, make: Callable[[], Any], say: Say) -> Any:
 
 def _extractor(plan: Plan, processes: int, quiet: bool) -> dict[str, Any]:
     """F1 of the extractor's sentences against the oracle's. The one that needs no training is there in any case."""
-    from awesum.analysis.salience.trained import SHIPPED, TrainedSalience
+    from awesum.analysis.salience.loading import load_extractor
+    from awesum.analysis.salience.trained import SHIPPED as PATH
     from awesum.training.extractor import evaluate
 
-    named = plan.changes.get("extractor")
-    named = None if named == CENTRALITY else named
-    rows = evaluate(
-        TrainedSalience.load(named or SHIPPED), str(plan.references), "test", processes=processes, quiet=quiet
-    )
-    return {"extractor": named or "shipped", "rows": [asdict(each) for each in rows]}
+    named = str(plan.model(EXTRACTOR)) if plan.trains_extractor else plan.changes.get(EXTRACTOR, SHIPPED)
+    if named in ("", SHIPPED, CENTRALITY):
+        named = SHIPPED
+    salience = load_extractor(PATH if named == SHIPPED else named)
+    rows = evaluate(salience, str(plan.references), "test", processes=processes, quiet=quiet)
+    name = look(plan.settings(EXTRACTOR)[0].base) if plan.trains_extractor else named
+    return {"extractor": str(name), "rows": [asdict(each) for each in rows]}
 
 
 def _statistics(plan: Plan, quiet: bool) -> dict[str, Any]:
@@ -230,8 +242,8 @@ def describe(plan: Plan, say: Say = print) -> float:
         f"({plan.split}), about {train.tokens:,.0f} tokens each, into {plan.output}"
     )
     speed, total = estimate.machine_speed(), 0.0
-    width = max(len(plan.name(each)) for each in plan.rows)
-    for each in plan.rows:
+    width = max(len(plan.name(each)) for each in (*plan.rows, EXTRACTOR))
+    for each in (*([EXTRACTOR] if plan.trains_extractor else []), *plan.rows):
         settings, _ = plan.settings(each)
         name = f"  {plan.name(each):{width}}"
         if is_made(plan, each, test.documents):

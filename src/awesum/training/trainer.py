@@ -164,8 +164,8 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         )
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """The library's figures, plus speed and peak memory."""
-        if "loss" in logs:
+        """The library's figures, plus speed and peak memory; also at the end of a run that is too short for a log."""
+        if "loss" in logs or "train_loss" in logs:
             logs |= {
                 "tokens_per_second": round(self.speed, 1),
                 "batches_per_second": round(self._batches * self.args.world_size / max(self._training, 1e-9), 4),
