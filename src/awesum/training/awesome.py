@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from awesum import loading
+from awesum import loading, systems
 from awesum.compose.layouts import BartLayout
 from awesum.errors import AwesumError
 from awesum.models.bart import AwesomeBart
@@ -88,6 +89,12 @@ class AwesomeTraining(Trainable):
     def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:
         """See `Trainable.new_weights`."""
         return list(self.model.new_weights().values()), getattr(self.settings, "new_learning_rate", None)
+
+    @contextmanager
+    def writing(self, analyst: Analyst) -> Iterator[systems.System]:
+        """See `Trainable.writing`: the model itself."""
+        kind: Any = systems.find(self.system)
+        yield kind.around(self.model, self.tokenizer, self.base, analyst)
 
     def save(self, folder: str | Path) -> None:
         """See `Trainable.save`."""
