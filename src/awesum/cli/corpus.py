@@ -10,9 +10,9 @@ from awesum.errors import AwesumError
 from awesum.settings import AWESUM, Settings, Style
 
 DESCRIPTION = (
-    "Summarize every document of a corpus into a folder of Parquet files, one row per document: the summary, its parts, "
-    "the source of each sentence, figures, notes, or the error. Killed at any moment, the same command resumes; no "
-    "document has two rows."
+    "Summarize every document of a corpus into a folder of Parquet files, one row per document: the summary, its "
+    "parts, the source of each sentence, figures, notes, or the error. Killed at any moment, the same command "
+    "resumes; no document has two rows."
 )
 EXAMPLES = """\
 examples:
@@ -34,7 +34,7 @@ def add_arguments(parser: Parser) -> None:
     )
     add("-o", "--output", required=True, metavar="FOLDER", help="where the Parquet files go: a path or an address")
     add("--engine", choices=["local", "ray"], default="local",
-        help="local: processes on this machine; ray: Ray Data, here or on a cluster (default: %(default)s)")  # fmt: skip
+        help="local: processes on this machine; ray: Ray Data, here or on a cluster (default: local)")  # fmt: skip
     add("--address", metavar="HOST:PORT", help="a running Ray cluster, or auto for the one this machine belongs to")
     add("--workers", type=int, metavar="N",
         help="processes that summarize (default: one per core or GPU, as far as the RAM goes)")  # fmt: skip

@@ -159,7 +159,7 @@ class Results:
                 raise TypeError("its job is not an object")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise AwesumError(f"{self.shown}/{RECORD} is damaged ({error}): give another -o") from error
-        return record  # type: ignore[no-any-return]
+        return record
 
     def _check_same(self, record: dict[str, Any]) -> None:
         known = record["job"] | {"source": record.get("source")}

@@ -127,3 +127,13 @@ def to_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
 def from_bytes(content: bytes) -> Any:
     """The table of `to_bytes`."""
     return require().ipc.open_stream(content).read_all()
+
+
+def join(tables: Sequence[bytes]) -> bytes:
+    """Several results of `to_bytes` as one."""
+    arrow = require()
+    stream = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(stream, schema()) as writer:
+        for table in tables:
+            writer.write_table(from_bytes(table))
+    return bytes(stream.getvalue().to_pybytes())

@@ -105,15 +105,13 @@ def summarize_corpus(
         results.open(retry_failed=retry_failed, say=say)
         totals.resumed = len(results.ids)
         if totals.resumed:
-            say(
-                f"resuming: {count(totals.resumed, 'document')} of earlier runs {'is' if totals.resumed == 1 else 'are'} done"
-            )
+            say(f"resuming after {count(totals.resumed, 'document')} of earlier runs")
         done = results.ids.compact()
         outcomes: Generator[Outcome, None, None]
         if engine == "ray":
             from awesum.corpus import on_ray
 
-            outcomes = on_ray.summarize(job, key["fingerprint"], plan, digest(key), done, workers, address, say)
+            outcomes = on_ray.summarize(job, key["fingerprint"], plan, digest(key), done, workers, address)
         else:
             from awesum.corpus import local
 
@@ -224,6 +222,6 @@ def throughput(totals: Totals) -> str:
     summarizing, reading = totals.busy / whole, totals.reading / whole
     rest = max(0.0, 1 - summarizing)
     return (
-        f"{count(totals.workers, 'worker')}: {summarizing:.0%} summarizing, {rest:.0%} starting, scheduling and waiting; "
-        f"reading took {totals.reading:.1f} s ({reading:.0%}); peak {format_size(totals.peak_memory_bytes)}"
+        f"{count(totals.workers, 'worker')}: {summarizing:.0%} summarizing, {rest:.0%} starting, scheduling and "
+        f"waiting; reading took {totals.reading:.1f} s ({reading:.0%}); peak {format_size(totals.peak_memory_bytes)}"
     )

@@ -74,11 +74,20 @@ class Batch:
     attempts: int = 0
     """How many workers died while they had it alone."""
 
+    @property
+    def name(self) -> str:
+        """What identifies it: its first document, and how many there are."""
+        return f"{self.items[0].id if self.items else ''} {len(self.items)}"
+
+    def alone(self) -> list[Batch]:
+        """Each document in a batch of its own."""
+        first, *others = (Batch([item]) for item in self.items)
+        return [replace(first, size=self.size, skipped=self.skipped, seconds=self.seconds), *others]
+
     def after_death(self) -> list[Batch]:
         """What to try after a worker died on it: each document alone, twice; then it has an error."""
         if len(self.items) > 1:
-            alone = [Batch([item]) for item in self.items]
-            return [replace(alone[0], size=self.size, skipped=self.skipped, seconds=self.seconds), *alone[1:]]
+            return self.alone()
         if self.attempts < 1:
             return [replace(self, attempts=self.attempts + 1)]
         return [replace(self, items=[replace(item, error=DIED) for item in self.items])]
@@ -375,9 +384,8 @@ def batches(
 def _window(items: Iterable[Item], is_new: Callable[[str], bool]) -> tuple[list[Item], bool]:
     """The next new documents, and whether these were the last ones."""
     window: list[Item] = []
-    characters = seen = 0
-    for item in items:
-        seen += 1
+    characters = 0
+    for seen, item in enumerate(items, 1):
         if is_new(item.id):
             window.append(item)
             characters += len(item)
