@@ -14,8 +14,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from awesum.corpus.job import Columns, Job
@@ -56,6 +57,7 @@ def summarize(
     done: Any,
     workers: int | None,
     address: str | None,
+    load: Callable[[], Callable[[Batch], Outcome]] | None = None,
 ) -> Generator[Outcome, None, None]:
     """The outcome of each batch, as they come. `done` are the ids that have a row, sorted."""
     ray = require()
@@ -64,7 +66,8 @@ def summarize(
     _connect(ray, workers, address)
     try:
         count, gpus = _share(ray, workers, is_ours=address is None)
-        yield from _outcomes(ray, job, fingerprint, plan, digest, ray.put(done), count, gpus)
+        load = load or partial(Worker, job, fingerprint)
+        yield from _outcomes(ray, load, plan, digest, ray.put(done), count, gpus)
     except (ray.exceptions.RayError, OSError) as error:
         raise AwesumError(
             f"the Ray cluster failed ({_first_line(error)}): what is written stays valid; run the same command again, "
@@ -75,7 +78,7 @@ def summarize(
 
 
 def _outcomes(
-    ray: Any, job: Job, fingerprint: str, plan: Plan, digest: str, done: Any, count: int, gpus: int
+    ray: Any, load: Callable[[], Any], plan: Plan, digest: str, done: Any, count: int, gpus: int
 ) -> Generator[Outcome, None, None]:
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
@@ -91,7 +94,7 @@ def _outcomes(
     )
     outcomes = pieces.map_batches(
         Actor,
-        fn_constructor_args=(job, fingerprint, deaths),
+        fn_constructor_args=(load, deaths),
         batch_size=1,
         batch_format="pyarrow",
         zero_copy_batch=True,
@@ -182,7 +185,7 @@ def _source_class(ray: Any) -> Any:
     from ray.data.block import BlockMetadata
     from ray.data.datasource import Datasource, ReadTask
 
-    class Corpus(Datasource):  # type: ignore[misc]
+    class Corpus(Datasource):
         def __init__(self, pieces: list[Piece], columns: Columns, digest: str, done: Any) -> None:
             super().__init__()
             self.pieces, self.columns, self.digest, self.done = pieces, columns, digest, done
@@ -194,7 +197,7 @@ def _source_class(ray: Any) -> Any:
             columns, digest, done = self.columns, self.digest, self.done
             return [
                 ReadTask(
-                    lambda piece=piece: read(piece, columns, digest, ray.get(done)),
+                    partial(read, piece, columns, digest, done),
                     BlockMetadata(num_rows=None, size_bytes=piece.size, input_files=None, exec_stats=None),
                 )
                 for piece in self.pieces
@@ -204,9 +207,11 @@ def _source_class(ray: Any) -> Any:
 
 
 def read(piece: Piece, columns: Columns, digest: str, done: Any) -> Iterator[Any]:
-    """The batches of a piece, each as a table of one row."""
+    """The batches of a piece, each as a table of one row. `done` is Ray's reference to the ids that have a row."""
+    import ray
+
     try:
-        for batch in batches(piece, columns, digest, is_new(done)):
+        for batch in batches(piece, columns, digest, is_new(ray.get(done))):
             yield _table(batch)
     except AwesumError as error:  # the file was there a moment ago: the others are still worth reading
         yield _table(Batch([], skipped=[str(error)]))
@@ -221,12 +226,11 @@ def _table(content: object) -> Any:
 class Actor:
     """A worker, as Ray keeps it."""
 
-    def __init__(self, job: Job, fingerprint: str, deaths: Any) -> None:
+    def __init__(self, load: Callable[[], Callable[[Batch], Outcome]], deaths: Any) -> None:
         self.deaths = deaths
-        self.worker: Worker | None = None
         self.error: AwesumError | None = None
         try:
-            self.worker = Worker(job, fingerprint)
+            self.worker = load()
         except AwesumError as error:  # raised, Ray would start another one, again and again
             self.error = error
 
@@ -236,7 +240,6 @@ class Actor:
         return _table(self.error or self._summarize(pickle.loads(content)))
 
     def _summarize(self, batch: Batch) -> Outcome:
-        assert self.worker is not None
         if not batch.items:
             return self.worker(batch)
         # A worker that dies takes its batch with it, and Ray gives that to another one: for ever, if it is the batch
@@ -253,7 +256,7 @@ class Actor:
             attempt = alone
             for _ in range(self._begin(alone)):
                 (attempt,) = attempt.after_death()
-            outcomes.append(self.worker(attempt))  # type: ignore[misc]
+            outcomes.append(self.worker(attempt))
             self._end(alone)
         return replace(
             outcomes[0],

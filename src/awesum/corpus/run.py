@@ -82,8 +82,8 @@ def summarize_corpus(
     """Summarize every document of a corpus that has no row in the folder yet.
 
     A document that fails is a row with its error. `workers` are processes; without it, one for each core or GPU.
-    `address` is that of a running Ray cluster. `say` receives what a user should read, line by line. `load` takes the
-    place of a worker with the local engine.
+    `address` is that of a running Ray cluster. `say` receives what a user should read, line by line. `load` makes a
+    worker; without it, a `Worker` with the models of the job.
     """
     started = time.monotonic()
     say = say or _to_stderr
@@ -111,7 +111,7 @@ def summarize_corpus(
         if engine == "ray":
             from awesum.corpus import on_ray
 
-            outcomes = on_ray.summarize(job, key["fingerprint"], plan, digest(key), done, workers, address)
+            outcomes = on_ray.summarize(job, key["fingerprint"], plan, digest(key), done, workers, address, load)
         else:
             from awesum.corpus import local
 
