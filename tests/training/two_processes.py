@@ -154,7 +154,7 @@ def main(folder: Path) -> None:
     global GATHER, REDUCE
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
-    GATHER, REDUCE = Counted("all_gather_into_tensor"), Counted("reduce_scatter_tensor")
+    GATHER, REDUCE = Counted("all_gather_single"), Counted("reduce_scatter_single")
     rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
     found = {f"{kind} {way}": run(kind, way, folder, rank, world) for kind in KINDS for way in ("fsdp", "ddp")}
     (folder / f"{rank}.json").write_text(json.dumps(found))

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,6 +39,9 @@ def require() -> Any:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before it is imported: nothing may be sent to anybody
     os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its notes are for those who develop it
+    os.environ.setdefault(
+        "RAY_worker_niceness", "0"
+    )  # workers are what this is about: 15 starves them on a busy machine
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns about what it will do one day
     try:
         import ray
@@ -119,13 +123,9 @@ def _connect(ray: Any, workers: int | None, address: str | None) -> None:
     if address is None:
         # One core more than workers: reading has to go on while all of them are busy, or nothing ever moves.
         count = workers or usual_workers()
-        ray.init(
-            address="local",
-            num_cpus=count + 1,
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE,
-            **quiet,
-        )
+        store = OBJECT_STORE
+        with _silence():
+            ray.init(address="local", num_cpus=count + 1, include_dashboard=False, object_store_memory=store, **quiet)
         return
     if address.startswith("ray://"):
         raise AwesumError(
@@ -133,11 +133,26 @@ def _connect(ray: Any, workers: int | None, address: str | None) -> None:
         )
     _check_answers(address)
     try:
-        ray.init(address=address, **quiet)
+        with _silence():
+            ray.init(address=address, **quiet)
     except Exception as error:
         raise AwesumError(
             f"cannot join the Ray cluster at {address} ({_first_line(error)}): see `ray status`"
         ) from error
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep what Ray's native code writes to stderr while it starts from the user; its errors are raised as well."""
+    sys.stderr.flush()
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
 
 
 def _check_answers(address: str) -> None:
