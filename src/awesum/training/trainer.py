@@ -35,6 +35,10 @@ UNSAVED = (OSError, RuntimeError, SafetensorError)
 """The errors of a full disk, some of them wrapped by torch and safetensors."""
 
 
+class OfThisProcess(AwesumError):
+    """An error that the other processes of a run do not know of: it is printed by whichever has it."""
+
+
 def collate(documents: Sequence[DocumentInputs]) -> dict[str, Any]:
     """A batch is a list of documents: each step pads what it needs."""
     return {"documents": list(documents)}
@@ -93,7 +97,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
 
         def backward(loss: torch.Tensor) -> None:
             if not math.isfinite(float(loss.detach())):
-                raise AwesumError(self._not_finite(documents))
+                raise OfThisProcess(self._not_finite(documents))
             self.accelerator.backward(loss / batches)
 
         # The model itself: the wrapper for several processes would exchange gradients at every backward pass.
