@@ -137,7 +137,8 @@ def kills(options: argparse.Namespace, folder: Path) -> bool:
                         process.kill()
                         killed["command"] += 1
                         process.wait()
-            errors = process.stderr.read() if process.stderr and not process.stderr.closed else ""
+                assert process.stderr is not None
+                errors = process.stderr.read()
             end_ours()
             there, more = rows(out) if out.exists() else ({}, 0)
             resumed.append(len(there))

@@ -28,6 +28,8 @@ AHEAD = 4
 """Results per process that may be held back while an earlier one is still missing."""
 MOST_DEATHS = 20
 """Workers that may die without a result between them: more, and it is not the items that kill them."""
+MOST_UNLOADED = 3
+"""Workers in a row that may die while they load."""
 READY = "ready"
 """What a worker of `work_resiliently` sends once everything is loaded."""
 
@@ -110,15 +112,15 @@ def work_resiliently(
 ) -> Generator[Result, None, None]:
     """Apply the function that `load` returns to each item, each result as soon as it is there.
 
-    A worker that dies is replaced, and `after_death` says what to try instead of its item. One that dies while it loads
-    ends everything: so would the next. Close the generator to stop early.
+    A worker that dies is replaced, and `after_death` says what to try instead of its item. If several in a row die while
+    they load, that ends everything: so would the next. Close the generator to stop early.
     """
     coming = iter(items)
     again: deque[Item] = deque()
     workers: dict[Connection, BaseProcess] = {}
     busy: dict[Connection, Item | None] = {}  # None: it is loading
     idle: list[Connection] = []
-    deaths = 0
+    deaths = unloaded = 0
     is_last = False
     try:
         while True:
@@ -147,14 +149,18 @@ def work_resiliently(
                     worker.close()
                     workers.pop(worker).join()
                     deaths += 1
-                    if lost is None or deaths > MOST_DEATHS:
+                    unloaded += lost is None
+                    if unloaded > MOST_UNLOADED or deaths > MOST_DEATHS:
                         raise _worker_died("--workers") from error
-                    again.extend(after_death(lost))
+                    if lost is not None:
+                        again.extend(after_death(lost))
                     continue
                 idle.append(worker)
                 if isinstance(result, Exception):
                     raise result
-                if lost is not None:
+                if lost is None:
+                    unloaded = 0
+                else:
                     deaths = 0
                     yield result
     finally:
