@@ -112,8 +112,8 @@ def work_resiliently(
 ) -> Generator[Result, None, None]:
     """Apply the function that `load` returns to each item, each result as soon as it is there.
 
-    A worker that dies is replaced, and `after_death` says what to try instead of its item. If several in a row die while
-    they load, that ends everything: so would the next. Close the generator to stop early.
+    A worker that dies is replaced, and `after_death` says what to try instead of its item. If several in a row die
+    while they load, that ends everything: so would the next. Close the generator to stop early.
     """
     coming = iter(items)
     again: deque[Item] = deque()
