@@ -63,8 +63,10 @@ class Job:
     def __post_init__(self) -> None:
         if self.settings.query is not None and self.columns.query is not None:
             raise AwesumError("--query and --query-column were both given: leave one of them out")
-        if self.model is not None and os.path.exists(self.model):
-            object.__setattr__(self, "model", os.path.abspath(self.model))  # a worker may start in another folder
+        for name in ("model", "verifier"):
+            given = getattr(self, name)
+            if given is not None and os.path.exists(given):
+                object.__setattr__(self, name, os.path.abspath(given))  # a worker may start in another folder
 
     def load(self) -> System:
         """The system that summarizes."""

@@ -72,7 +72,9 @@ def summarize(
         count, gpus = _share(ray, workers, is_ours=address is None)
         load = load or partial(Worker, job, fingerprint)
         yield from _outcomes(ray, load, plan, digest, ray.put(done), count, gpus)
-    except (ray.exceptions.RayError, OSError) as error:
+    except AwesumError:
+        raise
+    except Exception as error:  # Ray has many kinds of errors, and its own form for those of others
         raise AwesumError(
             f"the Ray cluster failed ({_first_line(error)}): what is written stays valid; run the same command again, "
             "and it resumes"

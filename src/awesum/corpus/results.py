@@ -95,7 +95,7 @@ class Results:
 
     # Opening
 
-    def open(self, *, retry_failed: bool = False, say: Callable[[str], object] = lambda line: None) -> None:
+    def open(self, *, retry_failed: bool = False) -> None:
         """Take the folder, refuse that of another job, and load the ids of the rows that are there."""
         self._create()
         names = self._names()
@@ -106,7 +106,7 @@ class Results:
             self._check_same(record)
         for name in names:
             self._number = max(self._number, int(name.split("-")[1]) + 1)
-            self._settle(name, retry_failed, say)
+            self._settle(name, retry_failed)
 
     def _create(self) -> None:
         if self._lock is not None:
@@ -170,7 +170,7 @@ class Results:
                     f"{_short(value)}): give another -o, or delete the folder"
                 )
 
-    def _settle(self, name: str, retry_failed: bool, say: Callable[[str], object]) -> None:
+    def _settle(self, name: str, retry_failed: bool) -> None:
         """Load the ids of a file, and remove rows that are there already, or that failed and shall be tried again."""
         arrow = require()
         try:

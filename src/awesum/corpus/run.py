@@ -102,7 +102,7 @@ def summarize_corpus(
         say(f"skipped: {line}")
     progress = _Progress(plan.size, quiet)
     try:
-        results.open(retry_failed=retry_failed, say=say)
+        results.open(retry_failed=retry_failed)
         totals.resumed = len(results.ids)
         if totals.resumed:
             say(f"resuming after {count(totals.resumed, 'document')} of earlier runs")
@@ -117,11 +117,9 @@ def summarize_corpus(
 
             totals.workers = workers or local.usual_workers()
             outcomes = local.summarize(job, key["fingerprint"], plan, digest(key), done, totals.workers, load)
-        received = 0
         try:
             with closing(outcomes):
                 for outcome in outcomes:
-                    received += outcome.documents
                     totals.workers = outcome.workers or totals.workers
                     totals.reading += outcome.reading
                     totals.busy += outcome.busy
