@@ -211,7 +211,7 @@ def average_gradients(model: torch.nn.Module, average: Callable[[torch.Tensor], 
             parameter.grad = torch.zeros_like(parameter)
         bucket.append(parameter.grad)
         if sum(gradient.numel() for gradient in bucket) >= BUCKET or number == len(parameters) - 1:
-            mean = average(torch.cat([gradient.flatten() for gradient in bucket]))
+            mean: Any = average(torch.cat([gradient.flatten() for gradient in bucket]))
             for gradient, new in zip(bucket, mean.split([gradient.numel() for gradient in bucket]), strict=True):
                 gradient.copy_(new.view_as(gradient))
             bucket = []
