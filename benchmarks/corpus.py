@@ -110,9 +110,10 @@ def kills(options: argparse.Namespace, folder: Path) -> bool:
     system = ("--system", options.system, "--workers", "2")
     whole, _ = timed(source, folder / "whole", *system)
     expected, _ = rows(folder / "whole")
+    if options.engine != "local":
+        whole, _ = timed(source, folder / "engine", *system, "--engine", options.engine)
     chance = random.Random(options.seed)
     killed = {"command": 0, "worker": 0}
-    resumed: list[int] = []
     rounds = 0
     deadline = time.monotonic() + options.seconds
     wrong = 0
@@ -141,11 +142,10 @@ def kills(options: argparse.Namespace, folder: Path) -> bool:
                 errors = process.stderr.read()
             end_ours()
             there, more = rows(out) if out.exists() else ({}, 0)
-            resumed.append(len(there))
             if process.returncode == 0:
                 break
             if process.returncode > 0:
-                print(f"exit {process.returncode}: {errors.strip().splitlines()[-1:]}")
+                print(f"exit {process.returncode}: {errors.strip().splitlines()[-1:]}", flush=True)
         wrong += more + sum(expected[name] != there.get(name) for name in expected)
     print(
         f"{killed['command']} kills of the command and {killed['worker']} of workers ({options.engine}, "
