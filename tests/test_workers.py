@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import active_children
@@ -10,7 +11,7 @@ from multiprocessing import active_children
 import pytest
 
 from awesum.errors import AwesumError
-from awesum.workers import AHEAD, work
+from awesum.workers import AHEAD, work, work_resiliently
 
 
 def slow_at_first(number: int) -> int:
@@ -66,3 +67,39 @@ def test_nothing_is_loaded_without_items() -> None:
     assert list(work(never, [], 2)) == []
     assert list(work(never, [], 1)) == []
     assert list(work(load, [1, 2], 1)) == [1, 4]
+
+
+def deadly(numbers: list[int]) -> list[int]:
+    if 3 in numbers:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [number * number for number in numbers]
+
+
+def load_deadly() -> Callable[[list[int]], list[int]]:
+    return deadly
+
+
+def test_workers_that_die_are_replaced_and_their_items_divided() -> None:
+    def after_death(numbers: list[int]) -> list[list[int]]:
+        return [[number] for number in numbers] if len(numbers) > 1 else [[-number for number in numbers]]
+
+    items = [[1, 2], [3, 4], [5, 6], [7]]
+    results = list(work_resiliently(load_deadly, items, 2, after_death))
+    assert sorted(number for result in results for number in result) == [1, 4, 9, 16, 25, 36, 49]
+    assert not active_children()
+
+
+def test_items_that_kill_every_worker_end_the_work() -> None:
+    with pytest.raises(AwesumError, match="fewer --workers"):
+        list(work_resiliently(load_deadly, [[3]], 1, lambda numbers: [numbers]))
+    assert not active_children()
+
+
+def test_resilient_work_passes_errors_on_and_can_be_closed() -> None:
+    with pytest.raises(AwesumError, match="a thousand is too much"):
+        list(work_resiliently(load, [1, 1_000], 2, lambda number: []))
+    results = work_resiliently(load, range(1, 100), 2, lambda number: [])
+    next(results)
+    results.close()
+    assert not active_children()
+    assert list(work_resiliently(load, [], 2, lambda number: [])) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-UNITS = {"reading": "token", "writing": "part", "predicting": "document"}
+UNITS = {"reading": "token", "writing": "part", "predicting": "document", "summarizing": "document"}
 
 
 class Bar:
@@ -34,6 +34,7 @@ class Bar:
                 file=sys.stderr,
             )
             self._stage = stage
+        self._bar.total = total  # an estimate may have become better
         self._bar.update(done - self._bar.n)
 
     def clear(self) -> None:

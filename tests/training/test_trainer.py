@@ -390,7 +390,7 @@ def test_unused_weights_take_part_with_zeros(tmp_path: Path, monkeypatch: pytest
     before = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     before = {name: gradient.clone() for name, gradient in before.items()}
     monkeypatch.setattr(trainer_module, "BUCKET", 1000)
-    monkeypatch.setattr(trainer.accelerator, "reduce", lambda flat, how: flat / 2)
+    monkeypatch.setattr(trainer.accelerator, "reduce", lambda flat, reduction: flat / 2)
     trainer._exchange_gradients(model)
     for name, weight in model.named_parameters():
         assert weight.grad is not None

@@ -112,8 +112,16 @@ def run(options: argparse.Namespace) -> int:
     if not is_public(settings.data):
         stay_offline_with(settings.base, settings.encoder or None)
     from awesum.loading import hide_progress_bars
-    from awesum.training.run import train
+    from awesum.training.run import is_first_process, train
+    from awesum.training.trainer import OfThisProcess
 
     hide_progress_bars()  # of loading and saving; training shows its own
-    print(train(settings, own, quiet=options.quiet))
+    try:
+        folder = train(settings, own, quiet=options.quiet)
+    except AwesumError as error:
+        if is_first_process() or isinstance(error, OfThisProcess):
+            raise
+        return 1  # the first process says the same
+    if is_first_process():
+        print(folder)
     return 0

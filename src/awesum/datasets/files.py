@@ -48,12 +48,17 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The non-blank lines of a file with their numbers, decompressed as they are read."""
     try:
         with path.open("rb") as file:
-            plain = _split_lines(decompressed(file, path)) if is_compressed(path) else file
-            for number, line in enumerate(plain, 1):
-                if line and not line.isspace():
-                    yield number, line
+            yield from lines_of(file, path)
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
+    """The same of an open file; `path` determines the compression and is named in errors."""
+    plain = _split_lines(decompressed(file, path)) if is_compressed(path) else file
+    for number, line in enumerate(plain, 1):
+        if line and not line.isspace():
+            yield number, line
 
 
 def is_compressed(path: Path) -> bool:

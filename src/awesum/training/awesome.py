@@ -16,6 +16,7 @@ from awesum.models.memory_settings import check_memory
 from awesum.recurrence import DocumentInputs, train
 from awesum.settings import SMOLLM2
 from awesum.training.examples import SegmentInputs
+from awesum.training.sharding import copy_weights
 from awesum.training.trainable import Report, Trainable
 
 if TYPE_CHECKING:
@@ -104,4 +105,4 @@ class AwesomeTraining(Trainable):
     def load(self, checkpoint: str | Path) -> None:
         """See `Trainable.load`."""
         saved = AwesomeBart.from_pretrained(checkpoint, config=self.model.config)
-        self.model.load_state_dict(saved.state_dict())
+        copy_weights(self.model, saved.state_dict())

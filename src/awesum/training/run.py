@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from difflib import get_close_matches
 from functools import partial
@@ -33,8 +35,14 @@ from awesum.weights import MINILM_WHEEL
 Data = datasets.Examples | PreparedSplit
 
 
+def is_first_process() -> bool:
+    """Whether this is the process that prints, of those that `torchrun` or `accelerate launch` started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def _to_stderr(note: str) -> None:
-    print(f"awesum: {note}", file=sys.stderr, flush=True)
+    if is_first_process():
+        print(f"awesum: {note}", file=sys.stderr, flush=True)
 
 
 def train(
@@ -117,11 +125,30 @@ def train(
         label_smoothing=settings.label_smoothing,
         validate=partial(_validate, trainable, analyst, validation) if settings.evaluate_every and validation else None,
     )
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_trained()
-    run.finish(trainer.state)
-    trainer.leave()
+    if _wants_shards() and not torch.cuda.is_available():
+        say("FSDP needs GPUs, and there are none: each process trains with whole weights (DDP)")
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        trainer.save_trained()
+        run.finish(trainer.state)
+        trainer.leave()
+    except RuntimeError as error:
+        if trainer.args.world_size == 1 or not _LOST.search(str(error)):
+            raise
+        last = last_checkpoint(output)
+        kept = f"{last} is the last checkpoint, and" if last else "there is no checkpoint yet;"
+        raise AwesumError(
+            f"another of the {trainer.args.world_size} processes of this run has ended: {kept} the same command resumes"
+        ) from error
     return output
+
+
+_LOST = re.compile(r"peer|gloo|NCCL|ProcessGroup|Broken pipe|Socket", re.IGNORECASE)
+"""In the error of a process that cannot reach another one."""
+
+
+def _wants_shards() -> bool:
+    return os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true", "yes")
 
 
 def _is_done(output: Path, earlier: dict[str, Any], settings: TrainingSettings, checkpoint: Path | None) -> bool:

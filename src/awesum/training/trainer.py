@@ -26,6 +26,7 @@ from awesum.compat import TrainerHooks
 from awesum.errors import AwesumError
 from awesum.footprint import peak_memory
 from awesum.recurrence import DocumentInputs, train
+from awesum.training.sharding import gathered, is_sharded, release, whole
 from awesum.training.trainable import Trainable
 from awesum.training.validation import BEST, Scores, mean
 
@@ -35,6 +36,10 @@ STATE = "trainer_state.json"
 """The file that the library writes last: a checkpoint without it, or with a broken one, is incomplete."""
 UNSAVED = (OSError, RuntimeError, SafetensorError)
 """The errors of a full disk, some of them wrapped by torch and safetensors."""
+
+
+class OfThisProcess(AwesumError):
+    """An error that the other processes of a run do not know of: it is printed by whichever has it."""
 
 
 def collate(documents: Sequence[DocumentInputs]) -> dict[str, Any]:
@@ -103,14 +108,15 @@ class AwesomeTrainer(TrainerHooks, Trainer):
 
         def backward(loss: torch.Tensor) -> None:
             if not math.isfinite(float(loss.detach())):
-                raise AwesumError(self._not_finite(documents))
+                raise OfThisProcess(self._not_finite(documents))
             self.accelerator.backward(loss / batches)
 
         # The model itself: the wrapper for several processes would exchange gradients at every backward pass.
-        with self.accelerator.autocast():
+        bare, is_last = self.accelerator.unwrap_model(model), self.accelerator.sync_gradients
+        with gathered(bare, exchange=is_last), self.accelerator.autocast():
             loss = self._loss(documents, backward, **self._options)
-        if self.accelerator.sync_gradients and self.accelerator.num_processes > 1:
-            self._exchange_gradients(self.accelerator.unwrap_model(model))
+        if is_last and self.accelerator.num_processes > 1 and not is_sharded(bare):
+            self._exchange_gradients(bare)
         self.tokens += sum(document.tokens for document in documents)
         self._batches += 1
         self._training += time.perf_counter() - started  # a backward pass waits for its loss, so nothing is pending
@@ -118,9 +124,11 @@ class AwesomeTrainer(TrainerHooks, Trainer):
 
     def prediction_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The loss of a batch of documents."""
-        with torch.no_grad(), self.accelerator.autocast():
+        bare = self.accelerator.unwrap_model(model)
+        with gathered(bare, exchange=False), torch.no_grad(), self.accelerator.autocast():
             options = {**self._options, "label_smoothing": 0.0}
             loss = self._loss(inputs["documents"], lambda loss: None, **options)
+        release(bare)
         return loss, None, None
 
     def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> EvalLoopOutput:
@@ -140,19 +148,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         return gather_object(own) if self.args.world_size > 1 else own
 
     def _exchange_gradients(self, model: torch.nn.Module) -> None:
-        """Average the gradients over the processes. A weight that a process did not use (a document of one segment
-        updates no memory) counts as zero, so that all processes send the same weights."""
-        bucket: list[torch.Tensor] = []
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        for number, parameter in enumerate(parameters):
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            bucket.append(parameter.grad)
-            if sum(gradient.numel() for gradient in bucket) >= BUCKET or number == len(parameters) - 1:
-                mean = self.accelerator.reduce(torch.cat([gradient.flatten() for gradient in bucket]), "mean")
-                for gradient, new in zip(bucket, mean.split([gradient.numel() for gradient in bucket]), strict=True):
-                    gradient.copy_(new.view_as(gradient))
-                bucket = []
+        average_gradients(model, partial(self.accelerator.reduce, reduction="mean"))
 
     def _not_finite(self, documents: Sequence[DocumentInputs]) -> str:
         names = ", ".join(document.name for document in documents)
@@ -193,6 +189,16 @@ class AwesomeTrainer(TrainerHooks, Trainer):
             shutil.rmtree(folder, ignore_errors=True)
             raise self._unsaved(f"the checkpoint {folder}", error) from error
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """The library's. Sharded weights are saved whole, so that one process can load them."""
+        bare = self.accelerator.unwrap_model(self.model)
+        if not is_sharded(bare):
+            super().save_model(output_dir, _internal_call)
+            return
+        with whole(bare):
+            if self.args.should_save:
+                self._save(output_dir)
+
     def save_weights(self, folder: str, save: Callable[[], None]) -> None:
         """Save what was trained as its system wants it, or as a checkpoint has it."""
         if self._trainable is None:
@@ -206,7 +212,8 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         """The counterpart of `save_weights`."""
         if self._trainable is None:
             load()
-        else:
+            return
+        with whole(self._trainable.model):
             self._trainable.load(folder)
 
     def save_trained(self) -> None:
@@ -230,6 +237,25 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         last = last_checkpoint(Path(self.args.output_dir))
         kept = f"{last} is whole" if last else "there is no earlier one"
         return AwesumError(f"cannot save {what} ({reason}): {kept}; make room and run the same command again")
+
+
+def average_gradients(model: torch.nn.Module, average: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Average the gradients over the processes with `average`, which does so for one tensor.
+
+    A weight that a process did not use (a document of one segment updates no memory) counts as zero, so that all
+    processes send the same weights.
+    """
+    bucket: list[torch.Tensor] = []
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for number, parameter in enumerate(parameters):
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        bucket.append(parameter.grad)
+        if sum(gradient.numel() for gradient in bucket) >= BUCKET or number == len(parameters) - 1:
+            mean: Any = average(torch.cat([gradient.flatten() for gradient in bucket]))
+            for gradient, new in zip(bucket, mean.split([gradient.numel() for gradient in bucket]), strict=True):
+                gradient.copy_(new.view_as(gradient))
+            bucket = []
 
 
 def last_checkpoint(folder: Path) -> Path | None:
