@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-UNITS = {"reading": "token", "writing": "part", "predicting": "document"}
+UNITS = {"reading": "token", "writing": "part", "predicting": "document", "fetching": "byte"}
 
 
 class Bar:
@@ -29,7 +29,7 @@ class Bar:
                 initial=done,  # what was done before says nothing about the time that is left
                 desc=stage,
                 unit=f" {UNITS[stage]}s",
-                unit_scale=stage == "reading",
+                unit_scale=stage in ("reading", "fetching"),
                 leave=False,
                 file=sys.stderr,
             )
