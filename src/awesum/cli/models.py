@@ -75,6 +75,6 @@ def run(options: argparse.Namespace) -> int:
         print(f"{'':{width}}  {row['evidence']}")
     print(
         "\nWith a GPU, or with a model that you already run: give its address, --model http://127.0.0.1:11434/v1#NAME "
-        "(Ollama,\nLM Studio, llama.cpp, vLLM), or a file, --model MODEL.gguf. What runs on a GPU was not measured here."
+        "(Ollama,\nLM Studio, llama.cpp, vLLM), or a file, --model MODEL.gguf. Nothing was measured here on a GPU."
     )
     return 0

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 from zlib import crc32
 
 from awesum.engine.text import TEMPERATURE, Take, TextWriter
@@ -77,6 +78,7 @@ class Endpoint(TextWriter):
             )
         except UnicodeError as error:
             raise AwesumError(f"the key in {KEY} has characters that no key has: set it again") from error
+        finalize(self, self._client.close)
         self._is_gone = False
         self._thinks = False
         self._extras: dict[str, Any] = {
@@ -236,7 +238,7 @@ class Endpoint(TextWriter):
                         f"{_short(line)!r}; check that {self.address.base} is OpenAI-compatible"
                     )
                 if time.monotonic() - silent_since > self._timeout:
-                    raise _Temporary(f"no word for {self._timeout:.0f} s")
+                    raise _Temporary(f"no word for {self._timeout:g} s")
                 continue
             silent_since = time.monotonic()
             data = line.removeprefix("data:").strip()
@@ -294,7 +296,7 @@ class Endpoint(TextWriter):
         try:
             yield
         except httpx2.ReadTimeout as error:
-            raise _Temporary(f"no word for {self._timeout:.0f} s") from error
+            raise _Temporary(f"no word for {self._timeout:g} s") from error
         except httpx2.TransportError as error:
             raise _Temporary(_short(str(error)) or type(error).__name__) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, UnicodeError, ValueError) as error:
@@ -326,8 +328,8 @@ class Endpoint(TextWriter):
             return AwesumError(f"{host} is asked too much ({error}): wait, and run the same command again to resume")
         if str(error).startswith("no word"):
             return AwesumError(
-                f"{host} does not answer ({error}): see whether it is overloaded, or allow more with {TIMEOUT}=SECONDS; "
-                "the same command resumes what was written with -o"
+                f"{host} does not answer ({error}): see whether it is overloaded, or allow more with {TIMEOUT}=SECONDS; the "
+                "same command resumes what was written with -o"
             )
         return AwesumError(
             f"{host} cannot be reached, or answers with errors ({error}): see whether the server is running; the same "

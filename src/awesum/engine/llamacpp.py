@@ -95,6 +95,8 @@ class LlamaCpp(TextWriter):
         parameters.cache_ram_mib = 0  # nothing is kept but what the rows hold
         parameters.n_ctx_checkpoints = 0
         parameters.warmup = False
+        # Weights are read, not mapped: llama.cpp sorts them anew for the processor, and both copies would be held.
+        parameters.load_mode = xllamacpp.llama_load_mode.LLAMA_LOAD_MODE_NONE
         parameters.offline = True
         parameters.verbosity = -1
         parameters.use_jinja = True

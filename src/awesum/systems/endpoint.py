@@ -11,7 +11,6 @@ from awesum.systems.text_chat import TextChat
 
 if TYPE_CHECKING:
     from awesum.engine.endpoint import Endpoint as Server
-    from awesum.engine.engine import Engine
 
 
 class Endpoint(TextChat):
@@ -46,11 +45,3 @@ class Endpoint(TextChat):
     def recorded(self, settings: Settings) -> dict[str, Any]:
         """With what the server calls the model."""
         return super().recorded(settings) | {"model_name": self.writer.name}
-
-    def engine(self, settings: Settings) -> Engine:
-        """The memory limit is for this process: what the server takes is its own affair."""
-        from awesum.footprint import check_limit
-
-        if settings.max_memory:
-            check_limit(settings.max_memory, self._own_bytes())
-        return super().engine(settings)

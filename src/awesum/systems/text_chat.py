@@ -108,9 +108,12 @@ class TextChat(System):
         return RUNTIME + self.analyst.encoder.model.get_memory_footprint() + self.verifier.bytes() + READING
 
     def engine(self, settings: Settings) -> Engine:
-        """As many rows as the writer has."""
+        """As many rows as the writer has. The memory limit is for this process: what a server takes is its own affair."""
         from awesum.engine.text import TextEngine
+        from awesum.footprint import check_limit
 
+        if settings.max_memory:
+            check_limit(settings.max_memory, self._own_bytes())
         return TextEngine(self.writer)
 
 
