@@ -200,7 +200,7 @@ def _download(client: httpx2.Client, order: Order, progress: Progress) -> str:
             if answer.status_code == 200 and done:  # it begins anew
                 digest, done = hashlib.sha256(), 0
             with part.open("ab" if done else "wb") as file:
-                for piece in answer.iter_raw(_PIECE):
+                for piece in answer.iter_raw():
                     file.write(piece)
                     digest.update(piece)
                     done += len(piece)

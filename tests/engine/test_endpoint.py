@@ -27,7 +27,9 @@ from awesum.systems.endpoint import Endpoint
 from awesum.systems.system import open_session
 from tests.engine.chat_server import ChatServer, serving
 
-MESSAGE = "Text.\n\nRewrite the following sentences as one short, clear paragraph: The capsule is late. It costs 5 dollars."
+MESSAGE = (
+    "Text.\n\nRewrite the following sentences as one short, clear paragraph: The capsule is late. It costs 5 dollars."
+)
 ECHO = "The capsule is late. It costs 5 dollars."
 LENGTH = Settings(length="120w")
 
@@ -199,7 +201,7 @@ def test_address_without_version(server: ChatServer) -> None:
 @pytest.mark.parametrize("models", [b"<html>", b"[[[", b"null", b'{"data": 7}'])
 def test_list_of_models_that_is_nonsense(models: bytes, server: ChatServer) -> None:
     server.models = models
-    with pytest.raises(AwesumError, match="nonsense|lists no model"):
+    with pytest.raises(AwesumError, match=r"nonsense|lists no model"):
         connect(server, "")
 
 
@@ -229,7 +231,9 @@ def test_key_comes_from_the_environment_alone(server: ChatServer, monkeypatch: p
         assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:8/v1", "http://127.9.9.9"])
+@pytest.mark.parametrize(
+    "text", ["http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:8/v1", "http://127.9.9.9"]
+)
 def test_this_machine(text: str) -> None:
     assert Address.parse(text).warning() is None
 
@@ -293,9 +297,9 @@ def test_server_that_dies_in_the_middle_loses_nothing(
     server.trouble = ["", ""]  # both candidates of the first part
     server.always = "503"
     session = open_session(system, short_document, LENGTH)
+    parts = map(partial.add, system.engine(LENGTH).run(session))
     with pytest.raises(AwesumError, match="resumes"):
-        for part in system.engine(LENGTH).run(session):
-            partial.add(part)
+        list(parts)
     kept = partial.parts()
     assert kept == whole[:1]
     server.always = ""
@@ -310,7 +314,9 @@ def test_window_too_small_for_a_segment_is_one_clear_line(
 ) -> None:
     server.models = [{"id": "tiny", "max_model_len": 120}]
     summarizer = Summarizer(system=Endpoint(f"{server.address}#tiny", analyst=analyst))
-    with pytest.raises(AwesumError, match=r"short\.txt: a segment of \d+ tokens and the query leave no room .* 120 tok"):
+    with pytest.raises(
+        AwesumError, match=r"short\.txt: a segment of \d+ tokens and the query leave no room .* 120 tok"
+    ):
         summarizer.summarize(short_document, length=100)
 
 
@@ -343,7 +349,9 @@ sys.stdin.read()
         assert model.window == 2048
         assert model.rows == 2
         out = tmp_path / "summary.json"
-        code = main(["summarize", str(document), "--model", f"{address}/v1", "--length", "60w", "--json", "-o", str(out)])
+        code = main(
+            ["summarize", str(document), "--model", f"{address}/v1", "--length", "60w", "--json", "-o", str(out)]
+        )
         process.kill()
     assert code == 0
     result = json.loads(out.read_text(encoding="utf-8"))

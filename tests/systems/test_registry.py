@@ -26,7 +26,7 @@ from awesum.systems.chat import Chat
 from awesum.systems.se3 import Se3
 from tests.golden.flows import adapter_folder
 
-SHIPPED = {"adapter", "awesome", "awesum", "chat", "extract", "lead", "oracle", "se3", "smollm2"}
+SHIPPED = {"adapter", "awesome", "awesum", "chat", "endpoint", "extract", "gguf", "lead", "oracle", "se3", "smollm2"}
 
 ONE_FILE = '''
 from awesum.systems.lead import Lead

@@ -328,8 +328,8 @@ class Endpoint(TextWriter):
             return AwesumError(f"{host} is asked too much ({error}): wait, and run the same command again to resume")
         if str(error).startswith("no word"):
             return AwesumError(
-                f"{host} does not answer ({error}): see whether it is overloaded, or allow more with {TIMEOUT}=SECONDS; the "
-                "same command resumes what was written with -o"
+                f"{host} does not answer ({error}): see whether it is overloaded, or set {TIMEOUT}=SECONDS to wait longer; "
+                "the same command resumes what was written with -o"
             )
         return AwesumError(
             f"{host} cannot be reached, or answers with errors ({error}): see whether the server is running; the same "

@@ -108,7 +108,7 @@ class TextChat(System):
         return RUNTIME + self.analyst.encoder.model.get_memory_footprint() + self.verifier.bytes() + READING
 
     def engine(self, settings: Settings) -> Engine:
-        """As many rows as the writer has. The memory limit is for this process: what a server takes is its own affair."""
+        """As many rows as the writer has. The memory limit is for this process, not for a server."""
         from awesum.engine.text import TextEngine
         from awesum.footprint import check_limit
 
