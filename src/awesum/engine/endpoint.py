@@ -328,7 +328,7 @@ class Endpoint(TextWriter):
             return AwesumError(f"{host} is asked too much ({error}): wait, and run the same command again to resume")
         if str(error).startswith("no word"):
             return AwesumError(
-                f"{host} does not answer ({error}): see whether it is overloaded, or set {TIMEOUT}=SECONDS to wait longer; "
+                f"{host} does not answer ({error}): see whether it is overloaded, or set {TIMEOUT}=SECONDS to wait; "
                 "the same command resumes what was written with -o"
             )
         return AwesumError(
