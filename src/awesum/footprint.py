@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from awesum.errors import AwesumError
 
@@ -52,6 +55,22 @@ def peak_memory() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # kilobytes everywhere but on macOS
+
+
+def total_memory() -> int | None:
+    """The RAM of this machine, or of the container that this runs in, in bytes; none if it does not say."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        try:
+            import psutil
+        except ImportError:
+            return None
+        total = int(psutil.virtual_memory().total)
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            total = min(total, int(Path(limit).read_text()))
+    return total if total > 0 else None
 
 
 @dataclass(frozen=True)

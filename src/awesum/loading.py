@@ -51,6 +51,13 @@ def loading(
 ) -> Iterator[tuple[str | Path, dict[str, Any]]]:
     """Where to load from and how; what goes wrong on the way is the user's to know in one line."""
     source = folder or (Path(name) if Path(name).is_dir() else name)
+    if isinstance(source, str) and source.lower().startswith(("http://", "https://")):
+        raise AwesumError(f"{name} is a server, which gives only text: training and memory need weights; give {kind}")
+    if isinstance(source, str) and source.lower().endswith(".gguf"):
+        raise AwesumError(
+            f"{name} is a GGUF file, which llama.cpp runs without showing its hidden states: training and memory need "
+            f"weights; give {kind}"
+        )
     if isinstance(source, str) and not _HUB_NAME.fullmatch(source):
         raise AwesumError(f"there is no folder {name}: give a model's folder, or its name on the hub such as org/model")
     try:

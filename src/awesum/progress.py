@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-UNITS = {"reading": "token", "writing": "part", "predicting": "document", "summarizing": "document"}
+UNITS = {
+    "reading": "token", "writing": "part", "predicting": "document", "summarizing": "document", "fetching": "byte",
+}  # fmt: skip
 
 
 class Bar:
@@ -29,7 +31,7 @@ class Bar:
                 initial=done,  # what was done before says nothing about the time that is left
                 desc=stage,
                 unit=f" {UNITS[stage]}s",
-                unit_scale=stage == "reading",
+                unit_scale=stage in ("reading", "fetching"),
                 leave=False,
                 file=sys.stderr,
             )

@@ -29,7 +29,8 @@ COMMANDS = {
     "extractor": "train and evaluate the extractor (salience model)",
     "verifier": "check a sentence against a document, and train the verifier",
     "systems": "list every system that can summarize",
-    "setup": "install and convert the embedded weights",
+    "models": "list models to write with, by the RAM of the machine",
+    "setup": "install the embedded weights, or fetch another model",
 }
 """Every command with its line in `awesum --help`. To add one, write `awesum/cli/NAME.py` and add a line here."""
 

@@ -80,13 +80,21 @@ def check_positive(options: argparse.Namespace, *names: str) -> None:
 
 
 def stay_offline_with(*models: str | None) -> None:
-    """Keep the hub library from asking the network, if every model is embedded (or None) or a local folder or file.
+    """Keep the hub library from asking the network, if every model is embedded (or None), a local folder or file, or a
+    server; one that is not this machine is named in a line, because text will go there.
 
     Call this before the library is imported: it looks at the environment only then.
     """
+    from awesum.catalogue import resolve
+    from awesum.models.address import Address, is_address
     from awesum.settings import AWESUM, EXACT, SMOLLM2
 
-    if all(model in (None, AWESUM, SMOLLM2, EXACT) or Path(model).exists() for model in models):
+    addresses = [model for model in models if model and is_address(model)]
+    for address in addresses:
+        if warning := Address.parse(address).warning():
+            note(warning)
+    known = (AWESUM, SMOLLM2, EXACT, *addresses)
+    if all(model is None or model in known or Path(resolve(model)).exists() for model in models):
         os.environ["HF_HUB_OFFLINE"] = "1"
 
 

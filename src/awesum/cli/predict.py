@@ -26,7 +26,7 @@ def add_arguments(parser: Parser) -> None:
     add(
         "system",
         metavar="SYSTEM",
-        help="a name (see `awesum systems`), a folder that `awesum train` saved, or a hub name",
+        help="a name (see `awesum systems`), a folder that `awesum train` saved, a GGUF file, an address, a hub name",
     )
     add("--data", required=True, metavar="NAME_OR_FOLDER", help="a folder, a file, or the name of a public dataset")
     add("--split", default="test", metavar="SPLIT", help="train, validation or test (default: %(default)s)")

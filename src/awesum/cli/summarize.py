@@ -27,6 +27,7 @@ examples:
   awesum summarize minutes.docx --query "What was decided about the budget?"
   awesum summarize book.epub --style abstract --strict      in a model's words, where the source fully supports them
   awesum summarize reports/ -o summaries/                   one summary per file; run it again to resume
+  awesum summarize report.pdf --model http://127.0.0.1:11434/v1#qwen3:4b   a model that you already run
   cat notes.md | awesum summarize - --json | jq .parts
 """
 ROWS = (".jsonl", ".jsonl.zst", ".jsonl.gz")
@@ -48,8 +49,9 @@ def add_arguments(parser: Parser) -> None:
         "verifier train` wrote, or exact (default: the shipped one)")  # fmt: skip
     add("--system", metavar="SYSTEM", help="a name from `awesum systems` (default: that of the model, or extract)")
     add("--model", metavar="NAME_OR_PATH",
-        help="weights: a folder (a chat model, a BART, what `awesum train` saved), a name on the hub, "
-        f"smollm2, or {AWESUM}, the embedded model with its adapter (default with --style abstract)")  # fmt: skip
+        help="a folder (a chat model, a BART, what `awesum train` saved), a GGUF file, an OpenAI-compatible address "
+        "(http://127.0.0.1:11434/v1#NAME), a name on the hub or of `awesum models`, smollm2, or "
+        f"{AWESUM}, the embedded model with its adapter (default with --style abstract)")  # fmt: skip
     add("--max-memory", metavar="SIZE", help="memory limit, for example 2GB (default: none)")
     add("--read-memory", metavar="SIZE",
         help="memory limit of the process that reads a document (default: 1GB)")  # fmt: skip

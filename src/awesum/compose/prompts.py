@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,10 +72,18 @@ def no_room(analysis: Analysis, number: int, window: int) -> AwesumError:
 
 
 def chat_prompt(chat: Chat, window: int, analysis: Analysis, number: int, limit: int) -> list[int]:
-    """The prompt of a chat model without an adapter: the segment between salient sentences of the others, then the
-    request to paraphrase the segment's own."""
+    """The prompt of a chat model without an adapter."""
+    return chat.prompt(chat_message(lambda text: len(chat.prompt(text)), window, analysis, number, limit))
+
+
+def chat_message(count: Callable[[str], int], window: int, analysis: Analysis, number: int, limit: int) -> str:
+    """What a chat model without an adapter is told: the segment between salient sentences of the others, then the
+    request to paraphrase the segment's own.
+
+    `count` gives the tokens of a message, the chat template's included.
+    """
     segment, selection = analysis.segments[number], analysis.selection
-    frame = len(chat.prompt(augment("", ["-"], ["-"]) + paraphrase_request(analysis.query, [])))
+    frame = count(augment("", ["-"], ["-"]) + paraphrase_request(analysis.query, []))
     room = window - limit - segment.tokens - frame
     if room < 0:
         raise no_room(analysis, number, window)
@@ -89,4 +97,4 @@ def chat_prompt(chat: Chat, window: int, analysis: Analysis, number: int, limit:
     )
     own, previous, following = ([analysis.quote(index).text for index in some] for some in fitted)
     content = augment(analysis.segment_text(number), previous, following)
-    return chat.prompt(f"{content}\n\n{paraphrase_request(analysis.query, own)}")
+    return f"{content}\n\n{paraphrase_request(analysis.query, own)}"

@@ -1,4 +1,4 @@
-"""What a causal model is given to read about a segment, and what a model answers. Tokens only."""
+"""What a model is given to read about a segment, and what it answers: tokens, or text where it makes its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHORTEST = 8
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a causal model reads about one segment, and when it may stop writing."""
+    """What a model reads about one segment, and when it may stop writing."""
 
     tokens: list[int]
     enough: Callable[[str], bool]
@@ -31,6 +31,8 @@ class Prompt:
     """The segment's number."""
     candidates: int = 1
     """Answers to write: the likeliest, and others that are drawn at random, always the same for the same prompt."""
+    text: str = ""
+    """The same as a message, for an engine whose model makes its own tokens; it has no `tokens` then."""
 
 
 @dataclass(frozen=True)

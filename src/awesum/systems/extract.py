@@ -55,8 +55,9 @@ class Extract(System):
             return self._like
         from awesum.systems import registry
 
-        kind = registry.find(self.model) if self.model == SMOLLM2 else registry.kind_of(self.model)
-        return kind(self.model, analyst=self.analyst)
+        if self.model == SMOLLM2:
+            return registry.find(self.model)(self.model, analyst=self.analyst)
+        return registry.of_model(self.model, self.analyst)
 
     def prepare(self) -> None:
         """Load the extractor; the encoder follows if a query, or an extractor without vectors of its own, needs it."""
