@@ -177,6 +177,8 @@ class Jobs:
 
     def _load(self, system: Any) -> None:
         """Load a system, one at a time: while a model is loaded, the library is not itself."""
+        if system.name in self._loaded:
+            return
         with self._loading:
             if system.name not in self._loaded:
                 system.prepare()
