@@ -61,7 +61,7 @@ async function enter(record, shown) {
   current = record;
   document.title = `${record.name} – awesum`;
   const pages = record.page_starts.length ? `, ${count(record.page_starts.length, 'page')}` : '';
-  find('bar-title').textContent = `${record.name} · ${count(record.words, 'word')}${pages}`;
+  find('bar-title').replaceChildren(element('b', { dir: 'auto' }, record.name), ` · ${count(record.words, 'word')}${pages}`);
   settings.place('work-settings', 'Ask');
   find('query').value = '';
   find('query').placeholder = 'Ask about this document, or leave empty for another summary';
@@ -220,7 +220,8 @@ function tab(name) {
 function setTheme(name) {
   if (name === 'automatic') delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = name;
-  find('theme').textContent = `Theme: ${name}`;
+  find('theme-name').textContent = `${name[0].toUpperCase()}${name.slice(1)}`;
+  find('theme').setAttribute('aria-label', `Theme: ${name}`);
   localStorage.setItem(THEME, name);
 }
 

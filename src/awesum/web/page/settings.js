@@ -16,7 +16,12 @@ export class SettingsForm {
       event.preventDefault();
       submit(this.wanted(), find('query').value.trim());
     });
+    find('fold').addEventListener('click', () => this.fold(find('fold').getAttribute('aria-expanded') === 'true'));
     this.write();
+  }
+
+  fold(closed) {
+    find('fold').setAttribute('aria-expanded', String(!closed));
   }
 
   /** Offer what the server can do. */
@@ -68,6 +73,8 @@ export class SettingsForm {
     find('amount-shown').textContent = shown;
     find('amount').setAttribute('aria-valuetext', shown);
     find('strict').disabled = values.style !== 'abstract';
+    const style = values.style === 'abstract' ? (values.strict ? 'written, strict' : 'written') : 'verbatim';
+    find('fold').textContent = `${isAuto ? 'Automatic length' : shown}, ${style}`;
   }
 
   wanted() {

@@ -36,7 +36,6 @@ export class Source extends EventTarget {
   async open(record) {
     this.close();
     this.record = record;
-    find('source-name').textContent = record.name;
     find('views').hidden = !record.page_sizes.length;
     this.say('Click a sentence of the summary to see the passage it rests on.');
     const text = await api.text(`/api/documents/${record.id}/text`);

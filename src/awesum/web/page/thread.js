@@ -179,7 +179,7 @@ class Entry {
           class: `sentence${isCopy ? '' : ' written'}`, role: 'button', tabindex: '0', 'aria-pressed': 'false',
           'data-sentence': id, 'data-passage': key,
         });
-        node.textContent = sentence.text;
+        node.append(sentence.text, element('sup', { 'aria-hidden': 'true' }, `${this.sentences.length}`));
         paragraph.append(node, ' ');
       }
       if (part.pages.length) paragraph.append(element('span', { class: 'tag' }, pagesOf(part.pages)));
@@ -219,8 +219,8 @@ class Entry {
   figures() {
     const { result, parts } = this.summary;
     const words = parts.reduce((sum, part) => sum + plain(part.text).split(' ').length, 0);
-    const style = result?.settings?.style === 'abstract' ? 'written, then verified' : 'word for word';
-    const read = result ? ` of ${number(result.document.tokens)} tokens read` : '';
+    const style = result?.settings?.style === 'abstract' ? 'written' : 'verbatim';
+    const read = result ? ` · all ${number(result.document.tokens)} tokens read` : '';
     return `${count(words, 'word')}, ${style}${read}`;
   }
 
