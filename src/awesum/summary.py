@@ -9,7 +9,6 @@ from typing import Any
 from awesum.document import Document, Segment
 from awesum.footprint import format_size
 
-
 SCHEMA = 1
 """The version of the JSON of a summary: raised whenever a field changes its meaning or goes away."""
 

@@ -31,12 +31,11 @@ def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     add("--port", type=int, default=8440, metavar="PORT", help="where it listens; 0 for any free one (default: 8440)")
     add("--host", default="127.0.0.1", metavar="ADDRESS",
-        help="the address it listens on (default: 127.0.0.1, this machine alone); any other needs a --token")  # fmt: skip
+        help="the address it listens on (default: 127.0.0.1, this machine alone); others need a --token")  # fmt: skip
     add("--token", metavar="TEXT", help="what whoever comes in has to know (default: a new random one at each start)")
     add("--open", action="store_true", help="open the page in the browser")
     add("--model", metavar="NAME_OR_PATH",
-        help=f"what writes, as in `awesum summarize` (default: copied sentences, and {AWESUM} where writing is asked for)"
-        )  # fmt: skip
+        help=f"what writes, as in `awesum summarize` (default: {AWESUM}, where writing is asked for)")  # fmt: skip
     add("--max-upload", default="200MB", metavar="SIZE", help="the largest document it takes (default: %(default)s)")
     add("--max-memory", metavar="SIZE", help="memory limit, for example 2GB (default: none)")
     add("--read-memory", metavar="SIZE",
@@ -45,8 +44,9 @@ def add_arguments(parser: Parser) -> None:
         help="time limit of reading one document (default: 15, and 2 more for each megabyte)")  # fmt: skip
     add("--allow-urls", action="store_true", help="let the page and the API fetch web addresses")
     history = parser.add_mutually_exclusive_group()
-    history.add_argument("--folder", metavar="FOLDER",
-                         help="where documents and summaries are kept (default: the platform's folder for data)")  # fmt: skip
+    history.add_argument(
+        "--folder", metavar="FOLDER", help="where documents and summaries are kept (default: in the user's data folder)"
+    )
     history.add_argument("--no-history", action="store_true", help="keep nothing after the end")
 
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     most = parse_size(options.max_upload, flag="--max-upload")
     stay_offline_with(options.model or AWESUM)
     from awesum.web.api import Rules
-    from awesum.web.server import Serving, check, serve
+    from awesum.web.server import Server, Serving, check
 
     serving = Serving(
         options.host, options.port, options.token, None if options.no_history else _folder(options.folder),
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
             webbrowser.open(address)
 
     try:
-        serve(serving, Summarizer(options.model), started)
+        Server(serving, Summarizer(options.model), started).run()
     except KeyboardInterrupt:
         note("stopped")
     return 0

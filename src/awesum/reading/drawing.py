@@ -1,7 +1,7 @@
 """A page of a PDF as people see it: its size, its image, and the boxes of a passage on it.
 
-This runs in the process that reads (`child`), because drawing a stranger's page is as dangerous as reading it. Boxes are
-fractions of the page's width and height, from its top left corner, so that they fit an image of any size.
+This runs in the process that reads (`child`), because drawing a stranger's page is as dangerous as reading it. Boxes
+are fractions of the page's width and height, from its top left corner, so that they fit an image of any size.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MOST_PAGES = 20_000
 ALIKE = 0.9
 """The share of a passage's characters that have to be found on the page for it to count as located."""
 _FINE, _FAR = 1_000_000, 1000
-"""Steps across a page, because pdfium converts positions to whole numbers; and points between two that are converted."""
+"""Steps across a page, because pdfium converts positions to whole numbers; and points between those converted."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A stretch of text that stands on a page, counted from 0; `occurrence` of those with the same text, also from 0."""
+    """A stretch of text on a page, counted from 0; which `occurrence` of that text it is on the page, also from 0."""
 
     page: int
     text: str
@@ -97,7 +97,9 @@ class _Characters:
         self._to_fractions = _Fractions(page)
         codes = [pdfium.FPDFText_GetUnicode(self._text_page, index) for index in range(self._text_page.count_chars())]
         # Half of a character beyond U+FFFF is no character.
-        self._text, self._places = significant("".join(" " if 0xD800 <= code <= 0xDFFF else chr(code) for code in codes))
+        self._text, self._places = significant(
+            "".join(" " if 0xD800 <= code <= 0xDFFF else chr(code) for code in codes)
+        )
 
     def close(self) -> None:
         """Give back what pdfium holds."""

@@ -133,9 +133,7 @@ class ReaderProcess:
             self.is_usable = False
             raise _crash(source.path, "its reader sent nonsense") from error
 
-    def draw(
-        self, source: Source, wanted: dict[str, Any], limits: ReadLimits, seconds: float
-    ) -> tuple[Any, bytes]:
+    def draw(self, source: Source, wanted: dict[str, Any], limits: ReadLimits, seconds: float) -> tuple[Any, bytes]:
         """Look at the pages of a PDF: see `draw_in_process`."""
         header, content = self._ask(source, {"drawing": wanted}, limits, seconds)
         return header.get("drawing"), content

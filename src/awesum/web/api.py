@@ -221,7 +221,9 @@ class Api:
         record = self._document(request)
         document = await self._in_thread(self._drawing, self.store.text, record.id)
         text = document.text.encode("utf-8", "replace")  # one character for one, so that spans stay right
-        return Response(text, media_type="text/plain; charset=utf-8", headers={"cache-control": "private, max-age=3600"})
+        return Response(
+            text, media_type="text/plain; charset=utf-8", headers={"cache-control": "private, max-age=3600"}
+        )
 
     async def page(self, request: Request) -> Response:
         """A page of a PDF as an image."""
@@ -413,7 +415,7 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         if self._first is not None:
             await _send_event(send, self._first)
-        following = asyncio.ensure_future(anext(self._events, None))  # type: ignore[arg-type]
+        following = asyncio.ensure_future(anext(self._events, None))
         try:
             while True:
                 done, _ = await asyncio.wait((following,), timeout=BEAT)
@@ -424,7 +426,7 @@ class EventStream(Response):
                 if event is None:
                     break
                 await _send_event(send, event)
-                following = asyncio.ensure_future(anext(self._events, None))  # type: ignore[arg-type]
+                following = asyncio.ensure_future(anext(self._events, None))
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -503,7 +505,7 @@ def _settings(given: dict[str, Any]) -> Settings:
         raise AwesumError(f"the question has more than {LONGEST_QUERY:,} characters: ask a shorter one")
     style: Any = _optional(given, "style")
     strict = given.get("strict", False)
-    return Settings(length=given.get("length"), query=query and query.strip() or None, style=style, strict=strict)
+    return Settings(length=given.get("length"), query=(query and query.strip()) or None, style=style, strict=strict)
 
 
 def _spans(given: Any, characters: int) -> list[tuple[int, int]]:

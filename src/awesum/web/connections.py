@@ -1,4 +1,4 @@
-"""Connections that do not hold up others: a request has to arrive in time, and there is always room for the next one."""
+"""Connections that do not hold up others: a request has to arrive in time, and there is room for the next."""
 
 from __future__ import annotations
 

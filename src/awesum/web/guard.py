@@ -1,8 +1,8 @@
 """Who may come in: checked for every request before anything looks at it.
 
 A server on 127.0.0.1 is not private by that alone: any web page that the user opens can send requests to it, under its
-own name or, by DNS rebinding, under one that leads here. So the name and port in `Host` have to be ours, an `Origin` has
-to be our own, and everything but the empty page needs the token. No answer allows another origin to read it.
+own name or, by DNS rebinding, under one that leads here. So the name and port in `Host` have to be ours, an `Origin`
+has to be our own, and everything but the empty page needs the token. No answer allows another origin to read it.
 """
 
 from __future__ import annotations

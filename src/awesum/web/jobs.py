@@ -106,7 +106,8 @@ class Job:
 
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[str, Any, int | None]]:
         """Its events from part `after` on, until it ends: name, data, and the number by which to go on from there."""
-        sent, told, state = after, {}, None
+        sent, state = after, None
+        told: dict[str, Any] = {}
         while True:
             changed = self._changed
             if self.record.state != state:
@@ -365,6 +366,10 @@ class _Written:
     @property
     def complete(self) -> bool:
         return self.session.complete
+
+    @complete.setter
+    def complete(self, complete: bool) -> None:
+        self.session.complete = complete
 
     @property
     def error(self) -> Exception | None:

@@ -118,6 +118,7 @@ def _query(name: str, text: str) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": text, "schema": _TEXT}
 
 
+_SUMMARY_OR_NONE = {"anyOf": [_reference("Summary"), {"type": "null"}]}
 _GONE = {"404": _answer("There is none", _reference("Error"))}
 _WRONG = {"422": _answer("What is wrong, in one line", _reference("Error"))}
 _BUSY = {"429": _answer("Too many are waiting: Retry-After has the seconds", _reference("Error"))}
@@ -143,7 +144,9 @@ PATHS: dict[str, Any] = {
                 }
             },
         ),
-        "get": _operation("All documents, the newest first", {"200": _answer("Documents", _list(_reference("Document")))}),
+        "get": _operation(
+            "All documents, the newest first", {"200": _answer("Documents", _list(_reference("Document")))}
+        ),
     },
     "/api/documents/{id}": {
         "get": _operation("A document", {"200": _answer("The document", _reference("Document"))} | _GONE),
@@ -151,7 +154,9 @@ PATHS: dict[str, Any] = {
         "parameters": [_ID],
     },
     "/api/documents/{id}/text": {
-        "get": _operation("The text, to which all spans refer by character", {"200": _answer("Text", _TEXT, "text/plain")}),
+        "get": _operation(
+            "The text, to which all spans refer by character", {"200": _answer("Text", _TEXT, "text/plain")}
+        ),
         "parameters": [_ID],
     },
     "/api/documents/{id}/pages/{page}": {
@@ -186,7 +191,7 @@ PATHS: dict[str, Any] = {
             {
                 "200": _answer(
                     "The summary",
-                    {"allOf": [_reference("Record"), _object({"summary": {"anyOf": [_reference("Summary"), {"type": "null"}]}})]},
+                    {"allOf": [_reference("Record"), _object({"summary": _SUMMARY_OR_NONE})]},
                 )
             }
             | _GONE,
@@ -209,7 +214,7 @@ PATHS: dict[str, Any] = {
     "/api/summaries/{id}/export": {
         "get": _operation(
             "A summary as a file",
-            {"200": _answer("The file", _TEXT, "*/*"), "409": _answer("Nothing is written yet", _reference("Error"))} | _GONE,
+            {"200": _answer("The file", _TEXT, "*/*"), "409": _answer("Nothing is written yet")} | _GONE,
             parameters=[_query("format", "text, markdown, html, json or docx")],
         ),
         "parameters": [_ID],

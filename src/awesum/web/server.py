@@ -57,46 +57,59 @@ def _is_plain(token: str) -> bool:
     return token.isascii() and token.isprintable() and " " not in token
 
 
-def serve(serving: Serving, summarizer: Summarizer, started: Callable[[str], object]) -> None:
-    """Serve until interrupted; `started` is called with the address once there is something to see."""
-    check(serving)
-    listening = listen(serving.host, serving.port)
-    port: int = listening.getsockname()[1]
-    address = Address(serving.host, port)
-    token = serving.token or secrets.token_urlsafe(24)
-    store = Store.open(serving.folder) if serving.folder else Store.temporary()
-    _allow_many_files()
-    process.keep(READING + DRAWING)
-    jobs = Jobs(summarizer, store, serving.max_memory)
-    api = Api(store, jobs, serving.rules)
-    inner = api.app()
+class Server:
+    """A server with its open port. `run` blocks until `stop` is called, or somebody interrupts it."""
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        jobs.start(asyncio.get_running_loop())
-        started(f"{address.url}/#token={token}")
-        yield
+    def __init__(self, serving: Serving, summarizer: Summarizer, started: Callable[[str], object]) -> None:
+        check(serving)
+        self._listening = listen(serving.host, serving.port)
+        try:
+            self._store = Store.open(serving.folder) if serving.folder else Store.temporary()
+        except AwesumError:
+            self._listening.close()
+            raise
+        address = Address(serving.host, self._listening.getsockname()[1])
+        token = serving.token or secrets.token_urlsafe(24)
+        self.jobs = Jobs(summarizer, self._store, serving.max_memory)
+        self._api = Api(self._store, self.jobs, serving.rules)
+        inner = self._api.app()
 
-    inner.router.lifespan_context = lifespan
-    config = uvicorn.Config(
-        Guard(inner, address, token, api.open_paths()),
-        http=PatientProtocol,
-        ws="none",
-        lifespan="on",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=1,
-    )
-    try:
-        uvicorn.Server(config).run(sockets=[listening])
-    finally:
-        jobs.close()
-        api.close()
-        store.close()
-        listening.close()
+        @asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            self.jobs.start(asyncio.get_running_loop())
+            started(f"{address.url}/#token={token}")
+            yield
+
+        inner.router.lifespan_context = lifespan
+        config = uvicorn.Config(
+            Guard(inner, address, token, self._api.open_paths()),
+            http=PatientProtocol,
+            ws="none",
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Serve."""
+        _allow_many_files()
+        process.keep(READING + DRAWING)
+        try:
+            self._server.run(sockets=[self._listening])
+        finally:
+            self.jobs.close()
+            self._api.close()
+            self._store.close()
+            self._listening.close()
+
+    def stop(self) -> None:
+        """End soon; from any thread."""
+        self._server.should_exit = True
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -114,7 +127,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise AwesumError(
-            f"cannot listen on {host} port {port} ({error.strerror or error}): give another --port, or 0 for any free one"
+            f"cannot listen on {host} port {port} ({error.strerror or error}): give another --port, or 0 for a free one"
         ) from error
     listening.setblocking(False)
     return listening

@@ -174,7 +174,9 @@ class Store:
 
     def documents(self) -> list[DocumentRecord]:
         """All of them, the newest first."""
-        return sorted(self._documents.values(), key=lambda record: -record.created)
+        with self._lock:
+            known = list(self._documents.values())
+        return sorted(known, key=lambda record: -record.created)
 
     def source(self, identity: str) -> Path:
         """The file of a document whose pages can be drawn."""
@@ -245,7 +247,9 @@ class Store:
     def summaries(self, search: str = "") -> list[SummaryRecord]:
         """Those that have all these words in the document's name, the question or the text; the newest first."""
         words = search.casefold().split()
-        found = sorted(list(self._summaries.values()), key=lambda record: -record.created)
+        with self._lock:
+            known = list(self._summaries.values())
+        found = sorted(known, key=lambda record: -record.created)
         return [record for record in found if not words or self._has(record, words)]
 
     def _has(self, record: SummaryRecord, words: list[str]) -> bool:

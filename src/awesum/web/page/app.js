@@ -64,7 +64,7 @@ async function enter(record, shown) {
   find('bar-title').replaceChildren(element('b', { dir: 'auto' }, record.name), ` · ${count(record.words, 'word')}${pages}`);
   settings.place('work-settings', 'Ask');
   find('query').value = '';
-  find('query').placeholder = 'Ask about this document, or leave empty for another summary';
+  find('query').placeholder = 'Ask a question, or summarize again';
   show('work');
   tab('summary');
   const opened = source.open(record);
