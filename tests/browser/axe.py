@@ -17,7 +17,7 @@ SHA512 = "9WTZxEjsZ7b13TH8JPmbV2z8CHbl80/2hm3XPEG4JgNdQLK81IBRXmSxHfMAOkSqQeRxT/
 
 def fetch(target: Path) -> None:
     """Write `axe.min.js`, unless what the registry sends is something else."""
-    registry = os.environ.get("npm_config_registry", "https://registry.npmjs.org").rstrip("/")
+    registry = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org").rstrip("/")
     address = f"{registry}/axe-core/-/axe-core-{VERSION}.tgz"
     with urllib.request.urlopen(address, timeout=120) as answer:
         data = answer.read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,14 @@ def newest(page: Any) -> dict[str, Any]:
             }"""
         )
     )
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait until something is true. The page's policy does not allow Playwright's own way, which evaluates text."""
+    deadline = time.monotonic() + 60
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, expression
+        page.wait_for_timeout(30)
 
 
 def write(page: Any) -> None:
@@ -95,7 +104,7 @@ def test_every_sentence_lights_exactly_the_characters_it_rests_on(page: Any, cli
 
 
 def test_markup_in_document_and_name_stays_text(page: Any) -> None:
-    hostile = "The <script>document.title='broken'</script> report cost 5 dollars. <img src=x onerror=alert(1)> came. " * 9
+    hostile = "The <script>document.title='broken'</script> report cost 5. <img src=x onerror=alert(1)> came. " * 9
     summarize(page, hostile.encode(), "<img src=x onerror=alert(2)>.txt")
     assert page.locator("main img, main script").count() == 0
     assert "<script>" in page.locator("#source").inner_text()
@@ -125,7 +134,7 @@ def test_passages_have_boxes_on_the_page_of_the_pdf(page: Any) -> None:
     assert top < baseline < bottom + 0.002
     assert bottom - top < 2 * 14 / 842
     assert (edges["x"] - sheet["x"]) / sheet["width"] == pytest.approx(50 / 595, abs=0.005)
-    page.wait_for_function("document.querySelector('.page:has(.box.active)').classList.contains('drawn')")
+    until(page, "document.querySelector('.page:has(.box.active)').classList.contains('drawn')")
     shoot(page, "pdf")
     assert "page" in page.locator("#where").inner_text()
 
@@ -184,7 +193,7 @@ def test_parts_arrive_one_by_one_without_moving_what_is_there(page: Any, slow: N
     first = page.locator(".prose p").first.bounding_box()
     before = page.locator(".prose p").count()
     shoot(page, "writing")
-    page.wait_for_function(f"document.querySelectorAll('.prose p').length > {before}")
+    until(page, f"document.querySelectorAll('.prose p').length > {before}")
     page.wait_for_selector(DONE)
     assert page.locator(".prose p").first.bounding_box() == first
     assert page.evaluate("window.shifts") < 0.02
@@ -223,7 +232,7 @@ def test_follow_up_question_is_answered_below(page: Any) -> None:
     summarize(page, topical_text(60).encode())
     page.fill("#query", "What did the budget cost?")
     page.click("#go")
-    page.wait_for_function("document.querySelectorAll('.entry[data-state=done]').length === 2")
+    until(page, "document.querySelectorAll('.entry[data-state=done]').length === 2")
     assert page.locator(".entry h2").all_inner_texts() == ["Summary", "What did the budget cost?"]
     assert newest(page)["query"] == "What did the budget cost?"
     shoot(page, "follow-up")
@@ -248,7 +257,7 @@ def test_several_files_are_summarized_and_listed(page: Any) -> None:
         for number in range(4)
     ]
     page.set_input_files("#files", [*files, {"name": "empty.txt", "mimeType": "text/plain", "buffer": b""}])
-    page.wait_for_function("document.querySelectorAll('.upload.done').length === 4")
+    until(page, "document.querySelectorAll('.upload.done').length === 4")
     assert "empty" in page.locator(".upload.failed").inner_text()
     shoot(page, "several")
     page.locator(".upload.done a").nth(2).click()
@@ -269,7 +278,8 @@ def test_dropped_file_is_summarized(page: Any) -> None:
             const data = new DataTransfer();
             data.items.add(new File([text], 'dropped.txt', { type: 'text/plain' }));
             for (const name of ['dragenter', 'dragover', 'drop']) {
-                document.getElementById('drop').dispatchEvent(new DragEvent(name, { dataTransfer: data, bubbles: true, cancelable: true }));
+                const event = new DragEvent(name, { dataTransfer: data, bubbles: true, cancelable: true });
+                document.getElementById('drop').dispatchEvent(event);
             }
         }""",
         topical_text(30),
@@ -285,10 +295,10 @@ def test_history_is_there_after_a_reload_searched_and_deleted(page: Any) -> None
     assert page.locator(".sentence").count() == len(sentences(summary))
     page.click("#home")
     page.fill("#search", "zoo")
-    page.wait_for_function("document.querySelectorAll('#history-list li').length === 1")
+    until(page, "document.querySelectorAll('#history-list li').length === 1")
     shoot(page, "history")
     page.get_by_role("button", name="Delete minutes of the zoo.txt").click()
-    page.wait_for_function("document.querySelectorAll('#history-list li').length === 0")
+    until(page, "document.querySelectorAll('#history-list li').length === 0")
     assert page.locator("#history-note").inner_text() == "Nothing found."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -75,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
     from awesum.web.guard import Address
 
     hide_progress_bars()
+    os.umask(0o077)  # whatever is kept is its owner's alone
 
     def started(address: str) -> None:
         print(address, flush=True)

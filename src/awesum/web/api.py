@@ -31,7 +31,7 @@ from awesum.settings import Settings
 from awesum.version import __version__
 from awesum.web.jobs import Busy, Jobs
 from awesum.web.openapi import description
-from awesum.web.store import DocumentRecord, Store, SummaryRecord, to_name
+from awesum.web.store import ENDED, DocumentRecord, Store, SummaryRecord, to_name
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -324,9 +324,11 @@ class Api:
     async def get_summary(self, request: Request) -> Response:
         """A summary: what was asked for, how far it is, and the result in the form of `awesum summarize --json`."""
         record = self._summary(request)
-        if job := self.jobs.get(record.id):
+        job = self.jobs.get(record.id)
+        if job and job.record.state not in ENDED:
             written = [asdict(part) for part in list(job.parts)]
             return JSONResponse(job.snapshot() | {"summary": None, "parts": written})
+        record = job.record if job else self._summary(request)  # it may have ended meanwhile
         return JSONResponse(asdict(record) | {"summary": self.store.result(record)})
 
     async def list_summaries(self, request: Request) -> Response:
