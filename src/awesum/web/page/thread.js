@@ -185,6 +185,7 @@ class Entry {
       if (part.pages.length) paragraph.append(element('span', { class: 'tag' }, pagesOf(part.pages)));
       this.body.append(paragraph);
     }
+    if (!this.shown && this.thread.entries.indexOf(this) > 0) this.node.scrollIntoView({ block: 'start' });
     this.shown = parts.length;
     this.thread.cite();
   }
