@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from awesum.reading.process import memory_of
 from benchmarks import ROOT, SAMPLE, report
@@ -56,7 +57,7 @@ class Server:
     def upload(self, content: bytes, name: str) -> tuple[int, dict[str, Any]]:
         """Status and record of a document."""
         kind = {"Content_Type": "application/octet-stream"}
-        status, body = self.request("POST", f"/api/documents?name={name}", content, **kind)
+        status, body = self.request("POST", f"/api/documents?name={quote(name)}", content, **kind)
         return status, json.loads(body)
 
     def summarize(self, document: str, **wanted: Any) -> Watched:

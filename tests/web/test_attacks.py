@@ -342,6 +342,18 @@ def test_reader_that_is_killed_while_drawing_is_one_error(client: Client, monkey
     assert client.get(f"/api/documents/{record['id']}/pages/1").status == 200
 
 
+def test_server_that_may_fetch_addresses_fetches_no_private_one(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    monkeypatch.setattr(client.server._api, "rules", replace(client.server._api.rules, allow_urls=True))
+    for address in (f"http://{client.host}/api/status", "http://169.254.169.254/latest", "file:///etc/passwd"):
+        answer = client.send("POST", "/api/documents", {"url": address})
+        assert answer.status == 422
+        assert "public internet" in answer.json["error"] or "not an http" in answer.json["error"]
+
+
 # How it is started
 
 
