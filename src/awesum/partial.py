@@ -51,7 +51,7 @@ class PartialSummary:
         parts: list[Part] = []
         for line in lines:
             try:
-                part = _part(json.loads(line))
+                part = part_from_fields(json.loads(line))
             except (ValueError, TypeError, KeyError, AttributeError):
                 break
             if parts and part.segment <= parts[-1].segment:
@@ -95,8 +95,8 @@ def _line(part: Part) -> str:
     return json.dumps(asdict(part), ensure_ascii=False)
 
 
-def _part(fields: dict[str, Any]) -> Part:
-    """A part from its line; an error if anything in it is not what it should be."""
+def part_from_fields(fields: dict[str, Any]) -> Part:
+    """A part from its JSON; an error if anything in it is not what it should be."""
     salient = [_quote(quote) for quote in fields["salient"]]
     sentences = [
         SummarySentence(

@@ -9,6 +9,9 @@ from typing import Any
 from awesum.document import Document, Segment
 from awesum.footprint import format_size
 
+SCHEMA = 1
+"""The version of the JSON of a summary: raised whenever a field changes its meaning or goes away."""
+
 
 @dataclass(frozen=True)
 class Quote:
@@ -93,6 +96,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """The stable format of `--json`."""
         return {
+            "schema": SCHEMA,
             "summary": self.text,
             "complete": self.complete,
             "parts": [asdict(part) for part in self.parts],

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -148,7 +149,10 @@ class Analyst:
     def __init__(self, encoder: SentenceEncoder | str | None = None, extractor: Salience | None = None) -> None:
         """An encoder that is named is loaded when it is first needed, like the shipped one."""
         self._encoder, self._extractor = encoder, extractor
-        self._last: tuple[tuple[object, ...], _Reading] | None = None
+        self.keeps = 1
+        """Documents of which sentences, vectors and segments are kept: the next query may be about one of them."""
+        self._readings: dict[tuple[object, ...], _Reading] = {}  # those used last come last
+        self._readings_lock = Lock()
 
     @classmethod
     def named(cls, encoder: str = "", extractor: str = "") -> Analyst:
@@ -258,10 +262,12 @@ class Analyst:
         encode: bool,
         progress: Progress,
     ) -> _Reading:
-        """Sentences, vectors and segments; the last document is kept, because the next query may be about it too."""
+        """Sentences, vectors and segments; those of the last documents are kept."""
         key = (document.text, document.blocks, id(tokenizer), limits, encode)
-        if self._last and self._last[0] == key:
-            return self._last[1]
+        with self._readings_lock:
+            if known_reading := self._readings.pop(key, None):
+                self._readings[key] = known_reading
+                return known_reading
         text = document.text
         sentences = measure(text, sentence_spans(text, document.blocks), tokenizer, limits.upper)
         own = None if encode else self.extractor.own_vectors([text[each.start : each.end] for each in sentences])
@@ -271,7 +277,10 @@ class Analyst:
             progress("reading", total, total)
         segments = segment(sentences, vectors, limits.lower, limits.upper)
         reading = _Reading(sentences, vectors, segments, is_encoded=own is None)
-        self._last = key, reading
+        with self._readings_lock:
+            self._readings[key] = reading
+            while len(self._readings) > self.keeps:
+                del self._readings[next(iter(self._readings))]
         return reading
 
     def _encode(

@@ -60,6 +60,8 @@ def _answer(request: dict[str, Any], content: bytes, answers: IO[bytes]) -> tupl
             limit_time(request["seconds"])
             messages.send(answers, {"progress": True})
 
+        if "drawing" in request:
+            return _drawn(request["source"]["file"], request["drawing"])
         with reporting(report):
             return messages.of_document(parse(Source(**request["source"] | {"data": content})))
     except AwesumError as error:
@@ -71,6 +73,18 @@ def _answer(request: dict[str, Any], content: bytes, answers: IO[bytes]) -> tupl
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         return {"crash": f"{type(error).__name__}{': ' if reason else ''}{reason}"}, b""
+
+
+def _drawn(file: str, wanted: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """What was asked for of the pages of a PDF."""
+    from awesum.reading import drawing
+
+    if wanted["what"] == "sizes":
+        return {"drawing": drawing.sizes(file)}, b""
+    if wanted["what"] == "image":
+        return {"drawing": None}, drawing.draw(file, wanted["page"], wanted["width"])
+    passages = [drawing.Passage(*fields) for fields in wanted["passages"]]
+    return {"drawing": drawing.locate(file, passages)}, b""
 
 
 def limit_memory(size: int) -> bool:

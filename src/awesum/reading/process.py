@@ -26,7 +26,7 @@ from awesum.reading.limits import PATIENCE, ReadLimits
 from awesum.reading.source import Source
 
 KEPT = 2
-"""Idle readers that are kept."""
+"""Idle readers that are kept, unless somebody needs more of them at the same time."""
 WATCHED = 0.05
 """Seconds between two looks at the memory of a reader, where the system does not limit it."""
 
@@ -44,9 +44,25 @@ def read_in_process(source: Source, size: int, limits: ReadLimits) -> Document:
         _give_back(reader)
 
 
+def draw_in_process(file: str, name: str, wanted: dict[str, Any], limits: ReadLimits) -> tuple[Any, bytes]:
+    """What `drawing` knows of the pages of a PDF, in another process: a value, and the bytes of an image."""
+    reader = _take()
+    try:
+        source = Source(b"", path=name, file=file)
+        return reader.draw(source, wanted, limits, limits.seconds_for(os.stat(file).st_size))
+    finally:
+        _give_back(reader)
+
+
 def start() -> None:
     """Start a reader now, so that it is there when it is needed."""
     _give_back(_take())
+
+
+def keep(number: int) -> None:
+    """Keep so many idle readers: for a server, which reads and draws at the same time."""
+    global KEPT
+    KEPT = number
 
 
 def close() -> None:
@@ -110,27 +126,39 @@ class ReaderProcess:
 
     def read(self, source: Source, limits: ReadLimits, seconds: float) -> Document:
         """Read one document. If that fails for a reason other than the document's own, the reader is of no more use."""
+        header, content = self._ask(source, {}, limits, seconds)
+        try:
+            return messages.to_document(header, content)
+        except (ValueError, KeyError, TypeError) as error:
+            self.is_usable = False
+            raise _crash(source.path, "its reader sent nonsense") from error
+
+    def draw(self, source: Source, wanted: dict[str, Any], limits: ReadLimits, seconds: float) -> tuple[Any, bytes]:
+        """Look at the pages of a PDF: see `draw_in_process`."""
+        header, content = self._ask(source, {"drawing": wanted}, limits, seconds)
+        return header.get("drawing"), content
+
+    def _ask(
+        self, source: Source, more: dict[str, Any], limits: ReadLimits, seconds: float
+    ) -> tuple[dict[str, Any], bytes]:
+        """Send a request and return the answer; what went wrong is an error of this document."""
         fields = asdict(source) | {"data": None}
-        request = {"source": fields, "memory": limits.memory, "seconds": seconds}
+        request = {"source": fields, "memory": limits.memory, "seconds": seconds} | more
         self.is_usable = False
         with _Watch(self.process, limits, seconds) as watch:
             try:
                 messages.send(self._stdin, request, source.data)
                 header, content = self._receive(limits, watch)
-                document = messages.to_document(header, content) if "document" in header else None
             except (EOFError, OSError, messages.Garbled, ValueError, KeyError, TypeError) as error:
                 raise self._failure(source.path, limits, seconds, watch) from error
         self.is_usable = not header.get("tired", True) and "limit" not in header
-        if document is not None:
-            return document
         if "error" in header:
             raise AwesumError(str(header["error"]))
         if "limit" in header:
             raise too_large(source.path, limits)
-        raise AwesumError(
-            f"{source.path} cannot be read ({header.get('crash')}): "
-            "it is damaged, or of a kind that nobody thought of; save it in another format"
-        )
+        if "crash" in header:
+            raise _crash(source.path, str(header["crash"]))
+        return header, content
 
     def _receive(self, limits: ReadLimits, watch: _Watch) -> tuple[dict[str, Any], bytes]:
         while True:
@@ -188,6 +216,13 @@ class ReaderProcess:
     def _stdout(self) -> IO[bytes]:
         assert self.process.stdout is not None
         return self.process.stdout
+
+
+def _crash(path: str, reason: str) -> AwesumError:
+    return AwesumError(
+        f"{path} cannot be read ({reason}): "
+        "it is damaged, or of a kind that nobody thought of; save it in another format"
+    )
 
 
 def too_large(path: str, limits: ReadLimits) -> AwesumError:

@@ -36,8 +36,11 @@ class Limits:
     redirects: int = 5
 
 
-def fetch(address: str, limits: Limits | None = None) -> Source:
-    """Fetch an http(s) URL. Redirects are followed only to public hosts, or to the host in the user's URL."""
+def fetch(address: str, limits: Limits | None = None, *, public_only: bool = False) -> Source:
+    """Fetch an http(s) URL. Redirects are followed only to public hosts, or to the host in the user's URL.
+
+    With `public_only` that one has to be public too: whoever asks a server for it may not be on its machine.
+    """
     import httpx2
 
     limits = limits or Limits()
@@ -48,10 +51,10 @@ def fetch(address: str, limits: Limits | None = None) -> Source:
     with _Watch(address, limits) as watch:
         for _ in range(limits.redirects + 1):
             _require_web(named, url)
-            public_only = not _is_same_place(url, named)
-            if public_only:
+            must_be_public = public_only or not _is_same_place(url, named)
+            if must_be_public:
                 _require_public_host(address, url)
-            answer = _get(url, public_only, watch)
+            answer = _get(url, must_be_public, watch)
             if isinstance(answer, Source):
                 moved = url.host != named.host
                 return Source(
@@ -94,7 +97,7 @@ def _require_public_host(address: str, url: URL) -> None:
     try:
         found = socket.getaddrinfo(url.host, _port(url), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise AwesumError(f"{address} redirects to {url.host}, which cannot be found: check the address.") from None
+        raise AwesumError(f"{address} leads to {url.host}, which cannot be found: check the address.") from None
     for *_, peer in found:
         _require_public_peer(address, url, str(peer[0]))
 
@@ -102,8 +105,8 @@ def _require_public_host(address: str, url: URL) -> None:
 def _require_public_peer(address: str, url: URL, peer: str) -> None:
     if not _is_public(peer):
         raise AwesumError(
-            f"{address} redirects to {url.host} ({peer}), which is not on the public internet, and was refused: "
-            "if you trust it, give that address yourself."
+            f"{address} leads to {url.host} ({peer}), which is not on the public internet, and was refused: "
+            "if you trust it, give that address yourself on the command line."
         )
 
 
