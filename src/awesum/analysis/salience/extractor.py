@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SCORES = ("selected", "stems", "pairs", "worth")
 """What is estimated of a sentence: whether the oracle selects it, the shares of its stems and of its pairs that the
 summary has, and the mixture of these that sentences are ranked by."""
+CONCEPTS = 2**14
+"""Concepts that are scored at a time: a book has a hundred thousand, whose inputs together would take 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -222,13 +224,21 @@ class Extractor(nn.Module):
     ) -> torch.Tensor:
         """From each concept itself and from the sentences that have it: the mean and the maximum of what they tell, and
         their best scores."""
-        count, place = len(concepts.rows), concepts.place
-        here = told[concepts.owner]
-        mean = here.new_zeros(count, here.shape[1]).index_add_(0, place, here)
-        mean = mean / torch.bincount(place, minlength=count)[:, None].clamp(min=1)
-        best = scores.detach()[concepts.owner, : len(SCORES) - 1]
-        inputs = [table.weight[concepts.rows], concepts.features, mean, _largest(here, place, count)]
-        return scorer(torch.cat([*inputs, _largest(best, place, count)], -1))[:, 0]
+        order = concepts.place.argsort(stable=True)
+        counts = torch.bincount(concepts.place, minlength=len(concepts.rows))
+        found = [scores.new_zeros(0)]
+        of_slices = order.split([int(part.sum()) for part in counts.split(CONCEPTS)])
+        for number, occurrences in enumerate(of_slices):
+            first = number * CONCEPTS
+            these = slice(first, first + CONCEPTS)
+            rows, times = concepts.rows[these], counts[these, None]
+            place, owner = concepts.place[occurrences] - first, concepts.owner[occurrences]
+            here = told[owner]
+            mean = here.new_zeros(len(rows), here.shape[1]).index_add_(0, place, here) / times.clamp(min=1)
+            best = scores.detach()[owner, : len(SCORES) - 1]
+            inputs = [table.weight[rows], concepts.features[these], mean, _largest(here, place, len(rows))]
+            found.append(scorer(torch.cat([*inputs, _largest(best, place, len(rows))], -1))[:, 0])
+        return torch.cat(found)
 
 
 def _concept_scorer(embedding: int, told: int) -> nn.Sequential:
