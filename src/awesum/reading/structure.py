@@ -73,9 +73,19 @@ _BOILERPLATE = re.compile(
     r"|(?:subscribe|sign up)\b.{0,60}\b(?:newsletter|updates|now)\b.{0,100}"
     r"|(?:share this|print this|follow us on|click here|back to top|skip to (?:main )?content)\b.{0,100}"
     r"|sent from my \w+.{0,30}"
+    r"|in witness whereof\b.{0,300}"
+    r"|(?:signed|signature|by|name|title|date|place)\b[^\n_]{0,80}:[^\S\n]*_{4,}.{0,200}"
     r")[^\S\n]*$",
     re.I | re.M,
 )
+_PRODUCED = re.compile(
+    r"\bproduced by [^\n]{0,200}?(?:\n[^\n]{0,200}?)?\bdistributed\s+proofread(?:ing|ers)\s+team\b(?:\s+at)?(?:\s+https?://\S+)?\.?"
+    r"|\[transcriber['’]s note:?[^\[\]]{0,2000}\]",
+    re.I,
+)
+"""What Project Gutenberg puts into a book; its licence, before and after the book, has marks of its own."""
+_BOOK_STARTS = re.compile(r"^\*\*\* ?START OF (?:THE|THIS) PROJECT GUTENBERG E-?BOOK[^\n]*$", re.I | re.M)
+_BOOK_ENDS = re.compile(r"^\*\*\* ?END OF (?:THE|THIS) PROJECT GUTENBERG E-?BOOK", re.I | re.M)
 _NAMES: dict[Kind, tuple[str, str]] = {
     "contents": ("line of a table of contents", "lines of tables of contents"),
     "references": ("reference", "references"),
@@ -206,10 +216,21 @@ def _boilerplate(text: str) -> Iterator[Block]:
     for match in _CREDIT.finditer(text):
         if _TRACKER.search(match[0]):
             yield Block(match.start(), match.end(), "boilerplate")
+    for match in _PRODUCED.finditer(text):
+        yield Block(match.start(), match.end(), "boilerplate")
+    yield from _around_book(text)
     for match in _BOILERPLATE.finditer(text):
         stripped = match[0].strip()
         start = match.start() + len(match[0]) - len(match[0].lstrip())
         yield Block(start, start + len(stripped), "boilerplate")
+
+
+def _around_book(text: str) -> Iterator[Block]:
+    """The licence of Project Gutenberg, before and after a book: each paragraph of it."""
+    start, end = _BOOK_STARTS.search(text), _BOOK_ENDS.search(text)
+    for first, last in ((0, start.end() if start else 0), (end.start() if end else len(text), len(text))):
+        for match in re.finditer(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*", text[first:last]):
+            yield Block(first + match.start(), first + len(match[0].rstrip()) + match.start(), "boilerplate")
 
 
 def _merge(junk: list[Block], known: list[Block]) -> list[Block]:
