@@ -289,4 +289,4 @@ def test_entity_in_a_word_document_does_not_end_it() -> None:
     document = read(data.getvalue(), "a.docx")
     assert "Monday and decided to replace" in document.text
     assert "root:" not in document.text
-    assert "1 references to something outside" in document.notes[-1]
+    assert "1 reference to something outside" in document.notes[-1]

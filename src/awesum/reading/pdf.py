@@ -32,6 +32,7 @@ _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_WORD = re.compile(r"[^\W\d_]+$")
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _BULLET = re.compile(r"[•◦▪‣●○■□–—*-]\s")
+_CUT_ADDRESS = re.compile(r"https?://\S*[./_?&=-]$")
 _OPENING = "\"'“‘«([¿¡"
 _NO_SPACES_BETWEEN = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]{2}")  # Chinese and Japanese
 
@@ -196,6 +197,8 @@ def _connect(line: str, following: str, ends_paragraph: bool, vocabulary: set[st
         return line, "\n\n"
     if (ends_paragraph or is_numbered_heading(following)) and _begins_anew(following):
         return line, "\n\n"
+    if _CUT_ADDRESS.search(line) and following[0].islower():
+        return line, ""
     return line, "" if _NO_SPACES_BETWEEN.fullmatch(line[-1] + following[0]) else " "
 
 
