@@ -77,7 +77,9 @@ def test_short_document_keeps_the_conclusion_that_says_so_itself() -> None:
     stated = [*STUDY[:7], "We recommend the new bridge, which the town should build before 2026.\n", *STUDY[8:]]
 
     def is_selected(texts: list[str]) -> bool:
-        ratings = Ratings(np.linspace(0.2, 0.1, len(texts), dtype=np.float32), 30.0)
+        scores = np.full(len(texts), 0.2, dtype=np.float32)
+        scores[7] = 0.05
+        ratings = Ratings(scores, 30.0)
         vectors = np.eye(len(texts), dtype=np.float32)
         segments = [Segment(0, len(texts), 0, 1, 1)]
         return (

@@ -56,7 +56,7 @@ def test_a_source_without_figures_supports_none() -> None:
 
 
 GERMAN = (
-    "Der Rat von Neustadt hat am Montag beschlossen, das alte Bad nicht zu sanieren. Anna Keller nannte die Entscheidung "
+    "Der Rat von Neustadt hat am Montag beschlossen, das alte Bad nicht zu sanieren. Anna Keller nannte das "
     "richtig. Die Kosten werden auf 21 Millionen Euro geschätzt, und das Land zahlt einen Teil an die EU."
 )
 
