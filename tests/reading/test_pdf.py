@@ -136,3 +136,12 @@ def test_address_over_two_lines_stays_whole() -> None:
         [LONG, "It comes with many packages, as is shown on https://packages.", "example.org/stable/ and so on."]
     )
     assert "https://packages.example.org/stable/ and" in document.text
+
+
+def test_running_head_in_capitals_is_left_out_though_it_changes() -> None:
+    pages = [
+        [f"CHAPTER {n}. THE {name}", LONG, LONG.lower(), "end."] for n, name in enumerate(["BASICS", "TOOLS", "END"])
+    ]
+    document = pdf(*pages)
+    assert "CHAPTER" not in document.text
+    assert "3 lines of headers" in document.notes[0]

@@ -135,3 +135,14 @@ def test_only_junk_if_nothing_else_is_wanted() -> None:
     found = recognize_blocks(Document(text), junk_only=True)
     assert [block.kind for block in found.blocks] == ["boilerplate"]
     assert found.notes == ("kept out of the summary: 1 boilerplate phrase",)
+
+
+def test_page_of_dots_is_read_in_no_time() -> None:
+    """Each of these took hours, or minutes."""
+    for text in (". . " * 20_000, "contents\n" * 5_000, "references\n" * 1_000 + "x\n" * 1_000):
+        recognize_blocks(Document(text))
+
+
+def test_heading_with_a_number_may_take_two_lines() -> None:
+    text = f"1.6. How does the project fit in or compare with the Free\nSoftware Foundation's project?\n\n{PROSE}\n"
+    assert blocks(text, "heading") == [text[: text.index("\n\n")]]

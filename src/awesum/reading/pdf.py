@@ -32,7 +32,8 @@ _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_WORD = re.compile(r"[^\W\d_]+$")
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _BULLET = re.compile(r"[•◦▪‣●○■□–—*-]\s")
-_CUT_ADDRESS = re.compile(r"https?://\S*[./_?&=-]$")
+_CUT_ADDRESS = re.compile(r"https?://(?:\S*[./_?&=#-])?$")
+_REST_OF_ADDRESS = re.compile(r"[\w-]+[./=#?&]\S|[a-z][\w-]*[).,]*$|[a-z][\w-]*/")
 _OPENING = "\"'“‘«([¿¡"
 _NO_SPACES_BETWEEN = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]{2}")  # Chinese and Japanese
 
@@ -197,7 +198,7 @@ def _connect(line: str, following: str, ends_paragraph: bool, vocabulary: set[st
         return line, "\n\n"
     if (ends_paragraph or is_numbered_heading(following)) and _begins_anew(following):
         return line, "\n\n"
-    if _CUT_ADDRESS.search(line) and following[0].islower():
+    if _CUT_ADDRESS.search(line) and _REST_OF_ADDRESS.match(following):
         return line, ""
     return line, "" if _NO_SPACES_BETWEEN.fullmatch(line[-1] + following[0]) else " "
 

@@ -19,10 +19,13 @@ LONGEST_HEADING = 12
 """Words."""
 FEWEST_ENTRIES = 3
 """Lines that make a table of contents, or a list of references."""
+MOST_FAILURES = 30
+"""Headings of references without any, after which no more are looked for: each is a look at the rest of the text."""
 LONGEST_ENTRY, LONGEST_REFERENCE = 200, 1_000
 """Characters. A longer line is a text."""
 
-_LEADER = r"(?:(?:\s?[.·_]){4,}|(?:\s?…){2,})\s*"
+# A leader is matched from its first dot, and whole: a page of nothing but dots would take hours otherwise.
+_LEADER = r"(?<![\s.·_…])(?:(?:\s?[.·_]){4,}+|(?:\s?…){2,}+)\s*+"
 _PAGE = r"(?:\d{1,5}|[ivxlc]{1,8})"
 _CONTENTS_LINE = re.compile(rf"\S.{{0,200}}?{_LEADER}{_PAGE}\s*", re.I)
 _CONTENTS_INSIDE = re.compile(rf"{_LEADER}{_PAGE}\b")
@@ -32,6 +35,8 @@ _NUMBERED_HEADING = re.compile(
     r".{0,90}",
     re.I,
 )
+_NUMBERED_QUESTION = re.compile(r"\d{1,3}\.(?:\d{1,3}\.?)*\s+[(“\"]?[^\W\d_].{3,150}\?")
+"""2.1 What is new?"""
 _NUMBERED_ENTRY = re.compile(
     r"(?:(?:chapter|part|appendix|section)\s+)?(?:\d{1,3}|[A-Z]|[IVX]{1,5})(?:\.\d{1,3})*\.?\s+\S", re.I
 )
@@ -141,9 +146,9 @@ def is_contents_line(line: str) -> bool:
 
 def is_numbered_heading(line: str) -> bool:
     """Whether a line is a heading with a number: `3.2 Results`, but not `3 ships left the harbour.`"""
-    if not _NUMBERED_HEADING.fullmatch(line) or len(line.split()) > LONGEST_HEADING:
-        return False
-    if _ENDS.search(line) and not line.endswith("?"):  # 2.1 What is new?
+    if line.endswith("?"):
+        return _NUMBERED_QUESTION.fullmatch(line) is not None
+    if not _NUMBERED_HEADING.fullmatch(line) or len(line.split()) > LONGEST_HEADING or _ENDS.search(line):
         return False
     words = line.split()
     first = words[1] if len(words) > 1 else ""
@@ -171,7 +176,7 @@ def _contents(lines: list[_Line]) -> Iterator[Block]:
             # A line or two before it are the beginning of a long title, or a chapter.
             near = [before for before in range(max(0, index - 3), index) if before in found]
             found |= {*range(near[-1] if near else index, index), index}
-        elif _CONTENTS_HEADING.fullmatch(line.text.rstrip(":. ")):
+        elif index not in found and _CONTENTS_HEADING.fullmatch(line.text.rstrip(":. ")):
             last = max(_last_entry(lines, index), _last_numbered_entry(lines, index))
             if last - index >= FEWEST_ENTRIES:
                 found.update(range(index, last + 1))
@@ -221,19 +226,20 @@ def _is_entry(line: _Line, following: list[_Line]) -> bool:
 
 def _references(lines: list[_Line], known: list[Block]) -> Iterator[Block]:
     headings = {block.start for block in known if block.kind == "heading"}
-    index = 0
+    index = failures = 0
     while index < len(lines):
-        if _REFERENCES_HEADING.fullmatch(lines[index].text):
+        if failures < MOST_FAILURES and _REFERENCES_HEADING.fullmatch(lines[index].text):
             last = index + 1
             while last < len(lines) and not (lines[last].start in headings or _ends_references(lines[last])):
                 last += 1
-            entries = lines[index + 1 : last]
-            entries = [entry for entry in entries if len(entry.text) <= LONGEST_REFERENCE]
+            entries = [entry for entry in lines[index + 1 : last] if len(entry.text) <= LONGEST_REFERENCE]
             alike = sum(bool(_CITATION.search(entry.text) or _YEAR.search(entry.text)) for entry in entries)
             if len(entries) >= FEWEST_ENTRIES and 2 * alike >= len(entries):
                 for entry in entries:
                     yield Block(entry.start, entry.end, "references")
                 index = last - 1
+            else:
+                failures += 1
         elif _NUMBERED_CITATION.fullmatch(lines[index].text) and _YEAR.search(lines[index].text):
             last = index
             while last < len(lines) and _NUMBERED_CITATION.fullmatch(lines[last].text):
@@ -305,7 +311,7 @@ def _shown(lines: list[_Line], known: set[Kind]) -> Iterator[Block]:
         elif "table" not in known and _TABLE_ROW.fullmatch(line.text) and not _ENDS.search(line.text):
             kind = "table"
         if kind:
-            end = _end_of_item(lines, index) if kind == "list" else line.end
+            end = {"list": _end_of_item, "heading": _end_of_heading}.get(kind, _end_of_line)(lines, index)
             level = 1 + line.text.split()[0].rstrip(".").count(".") if kind == "heading" else int(kind == "list")
             yield Block(line.start, end, kind, level)
 
@@ -335,13 +341,28 @@ def _end_of_item(lines: list[_Line], index: int) -> int:
     return lines[last].end
 
 
+def _end_of_heading(lines: list[_Line], index: int) -> int:
+    """Where a heading ends: one with a number may go on in the next line, if a gap comes after that."""
+    following = lines[index + 1] if index + 1 < len(lines) else None
+    if (
+        following is None
+        or following.after_gap
+        or not following.before_gap
+        or not is_numbered_heading(lines[index].text)
+    ):
+        return lines[index].end
+    return following.end if len(following.text.split()) <= LONGEST_HEADING else lines[index].end
+
+
+def _end_of_line(lines: list[_Line], index: int) -> int:
+    return lines[index].end
+
+
 def _is_heading(line: _Line) -> bool:
     words = line.text.split()
-    if not line.after_gap or len(words) > LONGEST_HEADING or len(line.text) > 100:
-        return False
-    if is_numbered_heading(line.text):
+    if line.after_gap and is_numbered_heading(line.text):
         return True
-    if _ENDS.search(line.text):
+    if not line.after_gap or len(words) > LONGEST_HEADING or len(line.text) > 100 or _ENDS.search(line.text):
         return False
     letters = [character for character in line.text if character.isalpha()]
     if len(letters) > 2 and all(map(str.isupper, letters)):

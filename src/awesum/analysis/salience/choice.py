@@ -34,7 +34,9 @@ def word_costs(texts: Sequence[str]) -> list[float]:
     starts = accumulate(map(len, texts), initial=0)
     words = [count_words(turns.said(start, text)) for start, text in zip(starts, texts, strict=False)]
     whole = [
-        FEWEST_WORDS <= count <= MOST_WORDS and (bool(turns) or ends_sentence(text))  # chats have no full stops
+        FEWEST_WORDS <= count <= MOST_WORDS
+        and (bool(turns) or ends_sentence(text))  # chats have no full stops
+        and 2 * sum(map(str.isalpha, text)) > len(text)  # rows of figures are no sentences
         for text, count in zip(texts, words, strict=True)
     ]
     fragments = [text.lstrip(_BEFORE_WORDS)[:1].islower() for text in texts]
