@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=3600, help="stop killing after this time")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--system", default="lead", help="what summarizes: lead needs no model, extract loads one")
+    parser.add_argument("--system", default="extract", help="what summarizes (lead loads no model)")
     options = parser.parse_args()
     chance = random.Random(options.seed)
     killed = finished = tracebacks = differences = 0

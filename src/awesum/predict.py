@@ -23,6 +23,7 @@ from awesum.errors import AwesumError
 from awesum.footprint import format_size, peak_memory
 from awesum.length import count_words
 from awesum.progress import Bar
+from awesum.reading.structure import recognize_blocks
 from awesum.settings import Settings
 from awesum.summary import count
 from awesum.version import __version__
@@ -284,7 +285,7 @@ class _Run:
             try:
                 session = open_session(
                     self.system,
-                    Document(example.document, path=example.id),
+                    recognize_blocks(Document(example.document, path=example.id), junk_only=True),
                     self.job.settings(example.query, example.summary),
                     reference=example.summary or None,
                 )

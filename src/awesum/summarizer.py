@@ -225,6 +225,10 @@ def as_document(source: Source | None, text: str | None = None, limits: ReadLimi
     if text is not None:
         if not isinstance(text, str):
             raise AwesumError(f"text={type(text).__name__} is not a text: give a str")
+        if text.strip():
+            from awesum.reading.structure import recognize_blocks
+
+            return recognize_blocks(Document(text))
         source = Document(text)
     if isinstance(source, Document):
         if not source.text.strip():

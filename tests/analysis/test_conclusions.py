@@ -71,3 +71,23 @@ def test_conclusion_that_says_so_itself_is_surer_than_one_under_a_heading() -> N
 )
 def test_conclusion_is_recognized_by_its_words(text: str, expected: bool) -> None:
     assert (conclusions([text])[0] > 0) == expected
+
+
+def test_short_document_keeps_the_conclusion_that_says_so_itself() -> None:
+    stated = [*STUDY[:7], "We recommend the new bridge, which the town should build before 2026.\n", *STUDY[8:]]
+
+    def is_selected(texts: list[str]) -> bool:
+        scores = np.full(len(texts), 0.2, dtype=np.float32)
+        scores[7] = 0.05
+        ratings = Ratings(scores, 30.0)
+        vectors = np.eye(len(texts), dtype=np.float32)
+        segments = [Segment(0, len(texts), 0, 1, 1)]
+        return (
+            7
+            in select(
+                texts, vectors, segments, ratings, Length.parse("4s"), spread=False, concluding=conclusions(texts)
+            ).selected
+        )
+
+    assert is_selected(stated)
+    assert not is_selected([*stated, *(f"The traffic of street {n} was counted on three days.\n" for n in range(250))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from awesum.analysis.junk import in_blocks, without_junk
-from awesum.analysis.language import detect, name
+from awesum.analysis.language import capitalizes_nouns, detect, name
 from awesum.analysis.sentences import sentence_spans
 from awesum.document import JUNK, Block, Document, Sentence
 
@@ -83,3 +83,10 @@ def test_wrapped_lines_of_a_script_without_capitals_are_joined() -> None:
     line = "הוועדה החליטה לדחות את הפגישה עד לשבוע הבא בגלל מזג"
     text = f"{line}\n{line}\n{line}\n{line} סוף.\n" * 3
     assert len(split(Document(text))) < 8
+
+
+def test_language_whose_nouns_have_capitals() -> None:
+    assert capitalizes_nouns("Der Rat hat eine Entscheidung über das Bad getroffen.")
+    assert not capitalizes_nouns("Ursula von der Leyen met the Council of the European Union in Brussels.")
+    assert not capitalizes_nouns("Le maire a dit que le conseil des ministres et la ville sont en accord.")
+    assert not capitalizes_nouns("Das Boot ist ein Film, " + "said the man who had seen it in the cinema. " * 5)

@@ -148,3 +148,26 @@ def test_sentence_ends_with_a_stop_and_closing_marks(text: str) -> None:
 @pytest.mark.parametrize("text", ["Background\n", "Table 1: cost", "3.5", "", " ", "It goes on,"])
 def test_heading_does_not_end_like_a_sentence(text: str) -> None:
     assert not ends_sentence(text)
+
+
+def test_title_in_capitals_is_not_glued_to_the_sentence_after_it() -> None:
+    text = "CULTURAL EXCHANGE BY KEITH LAUMER It was a simple exchange. NASA, ESA and Roscosmos agreed."
+    assert [text[start:end].strip() for start, end in sentence_spans(text)] == [
+        "CULTURAL EXCHANGE BY KEITH LAUMER",
+        "It was a simple exchange.",
+        "NASA, ESA and Roscosmos agreed.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("Совет собрался в понедельник. Он решил построить мост. Сколько это стоит? Никто не знает!", 4),
+        ("Το συμβούλιο συνεδρίασε τη Δευτέρα. Αποφάσισε να χτίσει γέφυρα. Πόσο κοστίζει; Κανείς δεν ξέρει.", 4),
+        ("اجتمع المجلس يوم الاثنين. قرر المجلس بناء جسر. كم يكلف ذلك؟ لا أحد يعرف.", 4),
+        ("委员会星期一开会。决定建一座桥。要花多少钱？没有人知道。", 4),
+        ("परिषद सोमवार को मिली। उसने पुल बनाने का फैसला किया।", 2),
+    ],
+)
+def test_sentences_of_other_scripts(text: str, count: int) -> None:
+    assert len(sentence_spans(text)) == count

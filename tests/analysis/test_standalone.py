@@ -143,3 +143,29 @@ def test_very_long_sentence_is_judged(text: str) -> None:
     """A regular expression that tries every way to read it would not end."""
     assert not needs_previous(text + ".") or text.startswith("it")
     assert not points_elsewhere(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'I will leave him to you, Ann," Magnan said.',
+        "We always do,” he said.",
+        'Nothing like it in the whole harbour."',
+    ],
+)
+def test_end_of_a_quotation_needs_its_beginning(text: str) -> None:
+    assert needs_previous(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The Fed keeps a goal of "maximum employment, stable prices" in its statute.',
+        '"No time like the present," said the pilot.',
+        "”No time like the present”, said the pilot.",
+        'A pipe of 5" was laid.',
+        "„Wir gewinnen“, sagte Anna Keller.",
+    ],
+)
+def test_whole_quotation_stands_alone(text: str) -> None:
+    assert not needs_previous(text)

@@ -77,3 +77,18 @@ def test_damaged_book_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "cut.epub")
     with pytest.raises(AwesumError, match="damaged EPUB"):
         read_epub(Source(data.replace(b"META-INF/container.xml", b"META-INF/kontainer.xml"), path="b.epub"))
+
+
+def test_entities_that_a_book_defines_are_left_out_and_noted() -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(book("<p>Start. &x; End.</p>"))) as old, zipfile.ZipFile(data, "w") as new:
+        for member in old.infolist():
+            content = old.read(member)
+            if member.filename.endswith("c0.xhtml"):
+                page = content.decode().replace("&amp;x;", "&x;")
+                start = page.index("<html")
+                content = f'<!DOCTYPE html [<!ENTITY x SYSTEM "file:///etc/passwd">]>{page[start:]}'.encode()
+            new.writestr(member, content)
+    document = read_epub(Source(data.getvalue(), path="b.epub"))
+    assert document.text.split() == ["Start.", "End."]
+    assert any("1 abbreviation that the book defines itself" in note for note in document.notes)

@@ -79,7 +79,7 @@ def test_subtitles_lose_times_and_markup() -> None:
     document = read(SEEDS["srt"](), "a.srt")
     assert document.text.startswith(f"Anna: {PARAGRAPHS[0]}")
     assert "-->" not in document.text
-    assert "the times of 6 subtitles were left out" in document.notes
+    assert "left out: the times of 6 subtitles" in document.notes
 
 
 def test_subtitles_are_joined_into_sentences() -> None:
@@ -149,14 +149,14 @@ def test_quoted_text_is_read_once() -> None:
     assert document.text.count("tripped last night") == 1
     assert "From Bo, Tuesday, Re: Store" in document.text
     assert "Head of Operations" not in document.text
-    assert "1 quoted passages that are there already were read once" in document.notes
+    assert "read once: 1 passage quoted from a message that is there" in document.notes
 
 
 def test_parts_of_a_message_are_decoded_and_attachments_noted() -> None:
     document = read(SEEDS["eml"](), "a.eml")
     assert document.text.startswith("From Dana, Tue, 14 Mar 2023 09:12:44 +0000, Bridge")
     assert PARAGRAPHS[3] in document.text, "a quotation of something that is not there is read"
-    assert "1 attachments were not read: x.pdf" in document.notes
+    assert "not read: 1 attachment, x.pdf" in document.notes
 
 
 # Data --------------------------------------------------------------------------------------------------------------
@@ -289,4 +289,4 @@ def test_entity_in_a_word_document_does_not_end_it() -> None:
     document = read(data.getvalue(), "a.docx")
     assert "Monday and decided to replace" in document.text
     assert "root:" not in document.text
-    assert "1 references to something outside" in document.notes[-1]
+    assert "1 reference to something outside" in document.notes[-1]

@@ -78,3 +78,11 @@ def test_unclosed_elements_lose_no_text() -> None:
     page = "<html><head><title>no</title></head><body>" + "<b>bold <font color='red'>red " * 5_000 + "<p>The end."
     assert visible_text(parse(page)).endswith("The end.")
     assert visible_text(parse(page)).count("bold") == 5_000
+
+
+def test_lines_of_the_source_are_no_lines_of_the_page() -> None:
+    from awesum.reading.html import _on_one_line
+
+    page = "<p>One\nline.</p><pre>two\nlines</pre><p>And\none.</p>"
+    assert _on_one_line(page) == "<p>One line.</p><pre>two\nlines</pre><p>And one.</p>"
+    assert _on_one_line("<p>One\nline.") == "<p>One line."

@@ -117,3 +117,37 @@ def test_damaged_file_is_refused() -> None:
 
 def test_junk_before_the_header_is_ignored() -> None:
     assert read(Source(b"junk\n" + write_pdf([["Hello."]]), path="a.pdf")).text == "Hello."
+
+
+def test_line_that_is_cut_short_inside_a_sentence_goes_on() -> None:
+    cut = LONG[: int(0.65 * len(LONG))].rsplit(" ", 1)[0]
+    document = pdf([LONG, LONG.lower(), cut, "Expenditures were lower, and so on.", LONG, LONG.lower(), "end."])
+    assert f"{cut} Expenditures were lower" in document.text
+
+
+def test_rows_of_a_table_are_not_joined() -> None:
+    rows = [f"Region {n} with a name 12 13 14 15 16 17 18 and 19 of 20" for n in range(3)]
+    document = pdf([LONG, LONG.lower(), "end.", *rows, LONG, LONG.lower(), "end."])
+    assert all(f"{row}\n\n" in document.text for row in rows)
+
+
+def test_address_over_two_lines_stays_whole() -> None:
+    document = pdf(
+        [LONG, "It comes with many packages, as is shown on https://packages.", "example.org/stable/ and so on."]
+    )
+    assert "https://packages.example.org/stable/ and" in document.text
+
+
+def test_running_head_in_capitals_is_left_out_though_it_changes() -> None:
+    pages = [
+        [
+            f"CHAPTER {n}. THE {name}",
+            f"{name} begins {LONG.lower()}",
+            f"{LONG.lower()} {name}",
+            f"of {name} and its end.",
+        ]
+        for n, name in enumerate(["BASICS", "TOOLS", "END"])
+    ]
+    document = pdf(*pages)
+    assert "CHAPTER" not in document.text
+    assert "3 lines of headers" in document.notes[0]

@@ -62,3 +62,21 @@ def test_control_characters_become_spaces_one_for_one() -> None:
     assert text == "a b    c\td\ne\nf "
     assert notes == ("6 control characters were replaced by spaces",)
     assert replace_control_characters("clean\n") == ("clean\n", ())
+
+
+def test_halves_of_characters_do_not_make_utf8_another_encoding() -> None:
+    text, notes = decode(b"A lone half \xed\xa0\x80 here. " * 50)
+    assert text.startswith("A lone half \ufffd")
+    assert notes == ("150 bytes that are not UTF-8 were replaced by \ufffd",)
+
+
+def test_colours_of_a_terminal_go_whole() -> None:
+    text, _ = replace_control_characters("a \x1b[31mred\x1b[0m b")
+    assert text.split() == ["a", "red", "b"]
+    assert len(text) == len("a \x1b[31mred\x1b[0m b")
+
+
+def test_marks_that_turn_a_text_around_are_replaced() -> None:
+    text, notes = replace_control_characters("only \u2066admins\u2069 \u202e")
+    assert text == "only  admins   "
+    assert notes == ("3 marks that turn the direction of the text around were replaced by spaces",)

@@ -118,3 +118,11 @@ def test_any_text_has_an_agreement(text: str) -> None:
     assert all(0 <= value <= 1 for value in agreement([text], text).values())
     assert all(0 <= value <= 1 for value in agreement(["A source."], text).values())
     assert all(0 <= value <= 1 for value in agreement([], text).values())
+
+
+def test_german_noun_is_no_name() -> None:
+    source = ["Der Rat von Neustadt hat am Montag beschlossen, das Bad nicht zu sanieren, und Anna Keller ist dafür."]
+    assert agreement(source, "Der Rat hat eine Entscheidung über das Bad getroffen.").names == 1
+    assert agreement(source, "Der Rat und Peter Roth sind sich über das Bad einig.").names == 0
+    assert has_all(source, "Der Rat hat eine Entscheidung über das Bad getroffen.")
+    assert agreement(["The council of Newtown met."], "The council met in Oldtown.").names == 0

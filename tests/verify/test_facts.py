@@ -53,3 +53,20 @@ def test_a_source_without_figures_supports_none() -> None:
     assert not facts.supports("The crane broke in 2015.")
     assert not Facts("").supports("It paid 1.")
     assert Facts("").supports("It paid.")
+
+
+GERMAN = (
+    "Der Rat von Neustadt hat am Montag beschlossen, das alte Bad nicht zu sanieren. Anna Keller nannte das "
+    "richtig. Die Kosten werden auf 21 Millionen Euro geschätzt, und das Land zahlt einen Teil an die EU."
+)
+
+
+def test_german_noun_is_no_name() -> None:
+    assert Facts(GERMAN).supports("Der Rat sprach über die Finanzierung und das Gebäude.")
+    assert not Facts(GERMAN).supports("Nach der Sitzung sprach Peter Roth.")
+    assert not Facts(GERMAN).supports("Das Land zahlt einen Teil an die UNO.")
+
+
+def test_names_in_other_alphabets_are_names() -> None:
+    assert Facts("Совет города Москва решил.").supports("Вчера в город Москва приехали.")
+    assert not Facts("Совет города Москва решил.").supports("Вчера в город Тверь приехали.")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,6 +39,7 @@ SHIPPED_EXTRACTOR = Path(__file__).parent / "salience" / "extractor.safetensors"
 REDUNDANT_STEMS = 0.95
 """The cosine of the extractor's own vectors above which a sentence repeats a selected one. What it covers is known
 besides, so this is for copies."""
+_BULLET = re.compile(r"\s*(?:[•◦▪‣●○■□*–—-]\s+(?=\S))?")
 Progress = Callable[[str, int, int], object]
 """Called with the stage, how much of it is done, and how much there is."""
 Vectors = Mapping[str, "NDArray[np.float32]"]
@@ -105,11 +107,13 @@ class Analysis:
         return kept or self.document.text[segment.start : segment.end].strip()
 
     def quote(self, index: int) -> Quote:
-        """A sentence without the white space around it."""
+        """A sentence without the white space around it, and without the bullet of an item."""
         sentence = self.sentences[index]
         text = self.document.text[sentence.start : sentence.end]
-        start = sentence.start + len(text) - len(text.lstrip())
-        return Quote(start, start + len(text.strip()), text.strip())
+        found = _BULLET.match(text)
+        start = sentence.start + (found.end() if found else 0)
+        quoted = text[start - sentence.start :].rstrip()
+        return Quote(start, start + len(quoted), quoted)
 
     def plain(self, index: int) -> str:
         """A sentence on one line."""

@@ -17,6 +17,16 @@ ENGLISH_SHARE = 0.06
 """Of the words of a text that are among the small words of English, from which it is English. They are about 0.14 of an
 English text, and none of any other; the model takes a second to load, and is not asked then."""
 
+CAPITAL_SHARE = 0.1
+"""Of the words of a text that are among the small words of German, from which its nouns have capital letters. They are
+about 0.25 of a German text."""
+
+_GERMAN = frozenset(
+    "und das ist nicht eine einen einer eines einem mit für auf dem wurde wurden werden wird sind auch sich bei zum "
+    "zur nach haben soll aus durch oder wie über".split()
+)
+_PERHAPS_GERMAN = frozenset("der die des den von im ein zu am hat an".split())
+"""German, but also a part of names, or words of other languages."""
 _SMALL_WORDS = frozenset("the and that with for was this from which are have been will".split())
 _WORD = re.compile(r"[^\W\d_]+")
 _NAMES = {
@@ -39,6 +49,14 @@ def detect(text: str) -> str | None:
         return "en"
     code, probability = _identifier().classify(sample)
     return str(code) if probability >= SUREST else None
+
+
+def capitalizes_nouns(text: str) -> bool:
+    """Whether a text is in a language that writes every noun with a capital letter, which then tells no name."""
+    words = _WORD.findall(text[:SAMPLE].lower())
+    sure = sum(word in _GERMAN for word in words)
+    found = sure + sum(word in _PERHAPS_GERMAN for word in words)
+    return sure > 0 and found > 1 and found >= CAPITAL_SHARE * len(words)
 
 
 def name(code: str) -> str:

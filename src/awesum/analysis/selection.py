@@ -20,6 +20,9 @@ FEW_SENTENCES, FEW_WORDS = 4, 80
 """Below this, a summary has room for little but the conclusion, ..."""
 CONCLUSION = 0.5
 """... and each word of one is worth this much more."""
+SHORT_DOCUMENT, STATED = 2_000, 0.6
+"""In a document of at most so many words, a sentence that is this surely a conclusion is worth as much in a summary of
+any length: a reader of half of a proposal expects what it proposes."""
 SALIENT_SHARE = 0.1
 """The share of a document's tokens that counts as salient. Of these, each segment is shown the outermost."""
 REMEMBERED_SHARE = 0.25
@@ -59,7 +62,8 @@ def select(
 ) -> Selection:
     """The most salient sentences, as many as the length allows; with `spread`, no segment takes too much of it.
 
-    `concluding` says how surely each sentence is a conclusion, which a very short summary prefers.
+    `concluding` says how surely each sentence is a conclusion, which a very short summary prefers, as does any summary
+    of a short document.
     """
     words = [count_words(text) for text in texts]
     amount = length.amount(sum(words), ratings.usual_words)
@@ -70,8 +74,11 @@ def select(
     if is_whole:
         selected = [index for index, count in enumerate(words) if count]
     else:
-        if concluding is not None and amount < (FEW_SENTENCES if length.in_sentences else FEW_WORDS):
-            ratings = replace(ratings, scores=ratings.scores + CONCLUSION * np.array(concluding, np.float32))
+        if concluding is not None:
+            sure = np.array(concluding, np.float32)
+            if amount >= (FEW_SENTENCES if length.in_sentences else FEW_WORDS):
+                sure = np.where((sure > STATED) & (sum(words) <= SHORT_DOCUMENT), sure, 0)
+            ratings = replace(ratings, scores=ratings.scores + np.float32(CONCLUSION) * sure)
         most = float("inf")
         if spread:
             in_sentences = max(3.0, 1.5 * amount / len(segments))

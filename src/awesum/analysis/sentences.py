@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 from awesum.document import Block
@@ -27,13 +28,20 @@ _GAP = re.compile(r"(?<=\S)\s{200,}")  # never inside a sentence, and slow in nu
 _NO_WORD = re.compile(r"(?<!\S)\S{200,}(?=\S{20})")  # base64, rows of dots, CJK: slow too, and of no use to nupunkt
 _LINE_END = re.compile(r"\n\s*")
 _CONTINUED_LINE = re.compile(r"\S[^\S\n]*\n[^\S\n]*(\S)")
-# Full stops unknown to nupunkt: Chinese and Japanese, Arabic and Urdu, Devanagari, Armenian, Ethiopic.
-_OTHER_STOPS = re.compile(r"(?:[。！？｡]|．(?!\d))+[”’」』）】》〉]*\s*|[؟۔।॥։።]+\s+")
+_GREEK = r"\u0370-\u03ff\u1f00-\u1fff"
+# Full stops unknown to nupunkt: Chinese and Japanese, Arabic and Urdu, Devanagari, Armenian, Ethiopic; and the question
+# mark of Greek, which looks like a semicolon.
+_OTHER_STOPS = re.compile(
+    rf"(?:[。！？｡]|．(?!\d))+[”’」』）】》〉]*\s*|[؟۔।॥։።]+\s+|(?<=[{_GREEK}])[;\u037e][”’»]*\s+(?=[«“Α-ΩΆ-Ώ])"
+)
+_CAPITALS = r"[A-ZÀ-Þ][A-ZÀ-Þ'’&-]*"
+_TITLE = re.compile(rf"(?=[A-ZÀ-Þ'’&,: -]{{15}})(?:{_CAPITALS}[,:]?[^\S\n]+){{3,15}}(?=[A-ZÀ-Þ][a-zß-ÿ])")
+"""A title in capitals before a sentence on the same line: `CULTURAL EXCHANGE BY KEITH LAUMER It was ...`."""
 _WORD = re.compile(r"\w")
 _NOT_SPACE = re.compile(r"\S")
 _ABBREVIATED = re.compile(r"(?:^|[\s(])(?:z\.\s?B|d\.\s?h|u\.\s?a|i\.\s?d\.\s?R|bzw|vgl|evtl|ggf|inkl|Mio|Mrd)\.\s+$")
 _ORDINAL = re.compile(r"\b(?:am|vom|zum|bis|den|der|dem|des|im|seit|ab|und|Ende|Anfang)\s+\d{1,2}\.\s+$", re.I)
-_SENTENCE_END = re.compile(r"[.!?…。！？｡؟۔।॥։።][\"'”’)\]」』》]*$")
+_SENTENCE_END = re.compile(rf"(?:[.!?…。！？｡؟۔।॥։።]|(?<=[{_GREEK}])[;\u037e])[\"'”’)\]」』》]*$")
 
 
 SHORT_TURN = 300
@@ -51,6 +59,8 @@ def sentence_spans(text: str, blocks: Sequence[Block] = ()) -> list[Span]:
     starts = list(_sentence_starts(text))
     if blocks:
         starts = _at_blocks(text, starts, blocks)
+    titles = (match.end() for match in map(partial(_TITLE.match, text), starts) if match)
+    starts = sorted({*starts, *titles})
     return list(pairwise([0, *starts[1:], len(text)]))
 
 

@@ -35,11 +35,13 @@ _POINTING_BACK = re.compile(
     r"|there\b|in\b|of\b|for\b|to\b|with\b)",
     re.IGNORECASE,
 )
+_QUOTE = re.compile(r"(?P<opening>(?:^|(?<=[\s(\[—–-]))[\"“”])|(?P<closing>(?<!\d)[\"”])")
 _BEGINNING = 5
 """The first words, in which "in these cases" points to the sentence before. Later ones mostly point within."""
 _ELSEWHERE = re.compile(
     r"""\b(tables?|figures?|figs?\.|appendix|appendices|exhibits?|box|annex|footnotes?|slides?|enclosures?)\ +
         ([\divx]+|(?-i:[A-Z]))\b
+    |\b(in|to|see|per)\ schedule\ +([\divx]+|(?-i:[A-Z]))\b
     |\b(the|this|following|see)\ (following\ )?(table|figure|chart|graph|map|box|diagram|list|equation)\b
     |\b(table|figure|chart|graph|map|box|list|section|sections|discussion)\ (above|below)\b
     |\b(shown|discussed|noted|described|mentioned|stated|listed|explained|outlined|seen|presented|summarized|defined)\ 
@@ -50,7 +52,10 @@ _ELSEWHERE = re.compile(
 
 
 def needs_previous(text: str) -> bool:
-    """Whether a sentence continues the one before it."""
+    """Whether a sentence continues the one before it, or ends a quotation that began there."""
+    quote = _QUOTE.search(text)
+    if quote and quote["closing"]:
+        return True
     start = text.lstrip("\"'“‘(*•-– \n\t")
     if _CONNECTIVE.match(start) or _PRONOUN.match(start):
         return True

@@ -28,7 +28,7 @@ _FIELD = re.compile(
     re.IGNORECASE,
 )
 """What stands before a colon in mails and notes, and is nobody's name."""
-_MARK = re.compile(r"\{[^{}\n]*\}|\[(?:[a-z]+ ?){1,3}\]|<(?:[a-z]+ ?){1,3}>")
+_MARK = re.compile(r"\s[:;]-?[()DPp](?=[.\s]|$)|\{[^{}\n]*\}|\[(?:[a-z]+ ?){1,3}\]|<(?:[a-z]+ ?){1,3}>")
 _FILLER = r"(?:m+ ?- ?h+m+|u+h+ ?- ?h+u+h+|u+h+m*|u+m+|e+r+m*|m+h?m+|hm+|a+h+|oh+)"
 _ASIDE = re.compile(rf"\s*,\s*(?:{_FILLER}|you know|i mean)\s*,\s*", re.IGNORECASE)
 _HESITATION = re.compile(rf"(?<!\S)(?:{_FILLER}(?=\s*[,.]|\s|$)|(?:you know|i mean)(?=\s*,))\s*[,.]?\s*", re.IGNORECASE)

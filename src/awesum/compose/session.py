@@ -45,7 +45,7 @@ class Session:
         self._done, self._progress = done, progress
         self._notes = [*self.analysis.document.notes, *notes]
         if self.analysis.selection.is_whole:
-            self._notes.append("the document is no longer than the requested summary and is given unchanged")
+            self._notes.append("the document is no longer than the requested summary and is given whole")
         self._started = time.perf_counter() if started is None else started
         self._asked = 0  # prompts given out: positions in the plan's order
         self._accepted = 0  # answers taken, in order

@@ -15,6 +15,7 @@ from awesum.document import Document, Kind
 from awesum.errors import AwesumError
 from awesum.reading.blocks import Blocks
 from awesum.reading.source import Source
+from awesum.summary import count
 
 Piece = tuple[str, Kind | None, int]
 """The text of a paragraph or table row, what it is, and its level."""
@@ -117,7 +118,7 @@ def _notes(file: Any) -> Iterator[str]:
     for name in sorted(found):
         yield f"the {name} of the document were not read"
     if entities := sum(1 for _ in file.element.body.iter(_entity())):
-        yield f"{entities:,} references to something outside of the document were left out"
+        yield f"left out: {count(entities, 'reference')} to something outside of the document"
 
 
 def _entity() -> Any:

@@ -17,8 +17,10 @@ from awesum.document import Block, Document
 from awesum.errors import AwesumError
 from awesum.reading.html import decode_page, find_blocks, heading_levels, parse, refuse_attributes, visible_text
 from awesum.reading.source import Source
+from awesum.summary import count
 
 _ENTITY = re.compile(r"&(\w+;)")
+_OWN_ENTITY = re.compile(r"<!ENTITY\s+(\w+)")
 _DOCTYPE = re.compile(r"\s*<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>", re.I | re.S)
 MOST_REPEATS = 100
 """Times that a book may list a chapter. None should be listed twice."""
@@ -45,8 +47,11 @@ def read(source: Source) -> Document:
             f"{source.path} is a damaged EPUB file ({' '.join(str(error).split())}): download it again."
         ) from error
     text, blocks = "", list[Block]()
+    own_entities = 0
     for page, _ in decoded:
         refuse_attributes(source, page)
+        page, found = _without_own_entities(page)
+        own_entities += found
         tree = _parse_chapter(page)
         if chapter := visible_text(tree):
             text += "\n\n" if text else ""
@@ -59,6 +64,8 @@ def read(source: Source) -> Document:
         notes.append(f"{others} of {len(items)} parts of the book are tables of contents or pictures and were left out")
     if repeated := listed.total() - len(listed):
         notes.append(f"{repeated} parts that the book lists twice were read once")
+    if own_entities:
+        notes.append(f"left out: {count(own_entities, 'abbreviation')} that the book defines itself (XML entities)")
     if not text:
         raise AwesumError(f"{source.path} is a book without text: if its pages are pictures, run OCR on them first.")
     return Document(text, path=source.path, notes=tuple(notes), blocks=tuple(blocks))
@@ -79,6 +86,16 @@ def _refuse_encrypted(source: Source) -> None:
             archive.read("META-INF/encryption.xml")
         ):
             raise AwesumError(f"{source.path} is protected by DRM: its text cannot be read. Get a copy without it.")
+
+
+def _without_own_entities(page: str) -> tuple[str, int]:
+    """A chapter without the entities that it defines itself, and how many there were: bombs are made of them."""
+    doctype = _DOCTYPE.search(page)
+    own = set(_OWN_ENTITY.findall(doctype[0])) if doctype else set()
+    if not doctype or not own:
+        return page, 0
+    rest, found = re.subn(rf"&(?:{'|'.join(own)});", " ", page[doctype.end() :])
+    return page[: doctype.end()] + rest, found
 
 
 def _parse_chapter(page: str) -> Any:

@@ -32,6 +32,7 @@ _DECLARED = re.compile(
 )
 _XML_DECLARATION = re.compile(r"\s*<\?xml[^>]*\?>")  # lxml refuses a str that declares an encoding
 _STRUCTURE = re.compile(r"<(?!!|\?|/?(?:html|head|title|body|script|style|template|noscript|br)\b)/?[a-z][^<>]*>", re.I)
+_PREFORMATTED = re.compile(r"(<(?:pre|textarea)\b.*?</(?:pre|textarea)\s*>)", re.I | re.S)
 _SPACES = re.compile(r"[^\S\n]+")
 _BLANK_LINES = re.compile(r" *\n *(?:\n *)+")
 _INVISIBLE = {
@@ -222,7 +223,10 @@ def _main_content(page: str) -> str:
         return ""
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # we report problems ourselves
     try:
-        found = trafilatura.extract(page, include_comments=False, include_tables=True, include_links=False) or ""
+        found = (
+            trafilatura.extract(_on_one_line(page), include_comments=False, include_tables=True, include_links=False)
+            or ""
+        )
         # A blank line between blocks: a heading must not run into the sentence after it.
         lines = (line.rstrip() for line in _PILCROW.sub("", found).splitlines())
         return "\n\n".join(line for line in lines if line.strip()).strip()
@@ -230,6 +234,14 @@ def _main_content(page: str) -> str:
         raise
     except Exception:  # a page that breaks the heuristics still has visible text
         return ""
+
+
+def _on_one_line(page: str) -> str:
+    """A page without the line breaks that a browser shows as spaces; trafilatura would keep them."""
+    last = max(page.lower().rfind(end) for end in ("</pre", "</textarea"))  # after it, the search would be in vain
+    rest = page.find(">", last) + 1 if last >= 0 else 0
+    parts = [*_PREFORMATTED.split(page[:rest]), "", page[rest:]] if rest else [page]
+    return "".join(part if number % 2 else part.replace("\n", " ") for number, part in enumerate(parts))
 
 
 def _tag(node: Any) -> str:

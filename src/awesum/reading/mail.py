@@ -16,6 +16,7 @@ from awesum.reading.blocks import Blocks
 from awesum.reading.html import parse, visible_text
 from awesum.reading.source import Source
 from awesum.reading.text import decode
+from awesum.summary import count
 
 _HEADERS = ("From", "To", "Date", "Subject")
 _HEADER_BLOCK = re.compile(r"(?:^|\n)((?:(?:From|To|Cc|Sent|Date|Subject|Message-ID):[^\n]*\n){2,})", re.I)
@@ -41,7 +42,7 @@ def read(source: Source) -> Document:
     thread.add_text(body[at:])
     attached = [part.get_filename() or part.get_content_type() for part in message.iter_attachments()]
     if attached:
-        notes.append(f"{len(attached)} attachments were not read: {', '.join(map(_shown, attached[:3]))}")
+        notes.append(f"not read: {count(len(attached), 'attachment')}, {', '.join(map(_shown, attached[:3]))}")
     return Document(
         thread.blocks.text, path=source.path, notes=(*notes, *thread.notes()), blocks=tuple(thread.blocks.found)
     )
@@ -145,6 +146,6 @@ class _Thread:
     def notes(self) -> Iterator[str]:
         """What was left out."""
         if self._repeated:
-            yield f"{self._repeated:,} quoted passages that are there already were read once"
+            yield f"read once: {count(self._repeated, 'passage')} quoted from a message that is there"
         if self._signatures:
-            yield f"{self._signatures:,} signatures were left out"
+            yield f"left out: {count(self._signatures, 'signature')}"

@@ -47,9 +47,11 @@ def furniture(pages: list[list[str]]) -> set[Place]:
     A sentence with another number on each page is not one, nor are most lines of a document: receipts look alike, too.
     """
     edges = [place for i, lines in enumerate(pages) for place in _edges(i, lines)]
+    first = {(i, next(j for j, line in enumerate(lines) if line)) for i, lines in enumerate(pages) if any(lines)}
+    shapes = {(i, j): _shapes(pages[i][j], (i, j) in first) for i, j in edges}
     on_pages: dict[str, set[int]] = {}
     for i, j in edges:
-        for shape in _shapes(pages[i][j]):
+        for shape in shapes[i, j]:
             on_pages.setdefault(shape, set()).add(i)
     enough = max(3.0, sum(map(any, pages)) / 2)
     # A page number has the same offset from the page index on other pages too; a number in a table does not.
@@ -58,7 +60,7 @@ def furniture(pages: list[list[str]]) -> set[Place]:
 
     def is_furniture(i: int, j: int) -> bool:
         line = pages[i][j]
-        if any(len(on_pages[shape]) >= enough for shape in _shapes(line)):
+        if any(len(on_pages[shape]) >= enough for shape in shapes[i, j]):
             return True
         counting = max((ahead[number - i] for number in numbers[i, j]), default=0)
         return counting >= (2 if _PAGE_NUMBER.fullmatch(line) else enough) and not _is_sentence(line)
@@ -68,9 +70,13 @@ def furniture(pages: list[list[str]]) -> set[Place]:
     return found if 2 * sum(len(pages[i][j]) for i, j in found) <= letters else set()
 
 
-def _shapes(line: str) -> set[str]:
-    """The line as it is, and, unless it is a sentence, with its numbers left open."""
-    return {line.casefold()} | (set() if _is_sentence(line) else {re.sub(r"\d+", "#", line.casefold())})
+def _shapes(line: str, is_first: bool) -> set[str]:
+    """The line as it is; unless it is a sentence, with its numbers left open; and, of the first line of a page, whether
+    it is all in capitals: the running head names the section, which changes."""
+    shapes = {line.casefold()} | (set() if _is_sentence(line) else {re.sub(r"\d+", "#", line.casefold())})
+    if is_first and line.isupper() and len(line.split()) > 1:
+        shapes.add("CAPITALS")
+    return shapes
 
 
 def _is_sentence(line: str) -> bool:

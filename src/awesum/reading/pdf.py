@@ -15,7 +15,7 @@ from awesum.reading.forms import refuse_nested_forms
 from awesum.reading.numbering import without_line_numbers
 from awesum.reading.pages import describe, furniture
 from awesum.reading.source import Source
-from awesum.reading.structure import is_contents_line, is_numbered_heading
+from awesum.reading.structure import LONGEST_HEADING, is_contents_line, is_numbered_heading
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 SHORT_LINE = 0.75
 """A line shorter than this fraction of a typical full line of its page ends a paragraph."""
 
+CUT_LINE = 0.5
+"""A line of at least this fraction, in the middle of a sentence, is short because the next word did not fit."""
+
 _SOFT_HYPHEN = "\u00ad"
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
 _WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_WORD = re.compile(r"[^\W\d_]+$")
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _BULLET = re.compile(r"[•◦▪‣●○■□–—*-]\s")
+_CUT_ADDRESS = re.compile(r"https?://(?:\S*[./_?&=#-])?$")
+_REST_OF_ADDRESS = re.compile(r"[\w-]+[./=#?&]\S|[a-z][\w-]*[).,]*$|[a-z][\w-]*/")
 _OPENING = "\"'“‘«([¿¡"
 _NO_SPACES_BETWEEN = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]{2}")  # Chinese and Japanese
 
@@ -138,6 +143,7 @@ def _join(pages: list[list[str]]) -> tuple[str, tuple[int, ...]]:
     length = 0
     page_starts: list[int] = []
     previous, ends_paragraph = "", True
+    words = 0  # of the paragraph, so far
     for lines in pages:
         filled = [line for line in lines if line]
         # A page with only a few lines says little about its line width.
@@ -149,6 +155,7 @@ def _join(pages: list[list[str]]) -> tuple[str, tuple[int, ...]]:
                 continue
             if parts:
                 parts[-1], separator = _connect(previous, line, ends_paragraph, vocabulary)
+                words = 0 if "\n" in separator else words
                 length += len(parts[-1]) + len(separator)
                 parts.append(separator)
             if waiting:
@@ -156,11 +163,22 @@ def _join(pages: list[list[str]]) -> tuple[str, tuple[int, ...]]:
                 waiting = False
             parts.append(line)
             alone = is_contents_line(line) or is_numbered_heading(line)
-            previous, ends_paragraph = line, len(line) < SHORT_LINE * typical or alone
+            words += len(line.split())
+            is_short = len(line) < SHORT_LINE * typical and not (
+                len(line) >= CUT_LINE * typical and words > LONGEST_HEADING and _breaks_off(line)
+            )
+            previous, ends_paragraph = line, is_short or alone
         if waiting:
             page_starts.append(-1)
     text = "".join(parts).rstrip(_SOFT_HYPHEN)
     return text, _fill_empty(page_starts, len(text))
+
+
+def _breaks_off(line: str) -> bool:
+    """Whether a line ends inside a sentence. A row of a table does not: it has many figures."""
+    words = line.split()
+    figures = sum(any(map(str.isdigit, word)) for word in words)
+    return (line[-1].isalpha() or line[-1] == ",") and 3 * figures <= len(words)
 
 
 def _typical_length(lines: list[str]) -> int:
@@ -180,6 +198,8 @@ def _connect(line: str, following: str, ends_paragraph: bool, vocabulary: set[st
         return line, "\n\n"
     if (ends_paragraph or is_numbered_heading(following)) and _begins_anew(following):
         return line, "\n\n"
+    if _CUT_ADDRESS.search(line) and _REST_OF_ADDRESS.match(following):
+        return line, ""
     return line, "" if _NO_SPACES_BETWEEN.fullmatch(line[-1] + following[0]) else " "
 
 

@@ -9,6 +9,7 @@ from awesum.errors import AwesumError
 from awesum.reading.source import Source
 from awesum.reading.text import decode
 from awesum.reading.transcript import from_turns
+from awesum.summary import count
 
 _SOUND = re.compile(r"\[[^\[\]]{0,80}\]|\([A-Z][A-Z\s]{2,60}\)|[♪♫#]+")
 _SPEAKER = re.compile(r"<v(?:\.[\w.]+)?\s+([^<>]{1,60})>")
@@ -53,7 +54,7 @@ def read(source: Source) -> Document:
         last, end = said, event.end
     if not turns:
         raise AwesumError(f"{source.path} contains no subtitles: there is no text to summarize.")
-    left_out = [f"the times of {len(events):,} subtitles were left out"]
+    left_out = [f"left out: the times of {count(len(events), 'subtitle')}"]
     if sounds:
-        left_out.append(f"{sounds:,} descriptions of sounds were left out")
+        left_out.append(f"left out: {count(sounds, 'description')} of sounds")
     return from_turns(turns, source.path, (*notes, *left_out))

@@ -18,6 +18,8 @@ SAMPLE = 256 * 1024
 
 # C0 except tab and newline, DEL, C1, a byte order mark inside the text, lone surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufeff\ud800-\udfff]")
+_TERMINAL = re.compile("(?:\x1b\\[|\x9b)[0-?]{0,40}[ -/]{0,10}[@-~]")  # colours and movements of a terminal
+_DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")  # they can make a text look like another one
 
 
 def read(source: Source) -> Document:
@@ -40,8 +42,13 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, tuple[str, ..
 
 def replace_control_characters(text: str) -> tuple[str, tuple[str, ...]]:
     """Replace control characters one for one, to keep offsets: form feeds by newlines, all others by spaces."""
-    text, count = _CONTROL.subn(" ", text.replace("\f", "\n").replace("\r", "\n"))
-    return text, (f"{count:,} control characters were replaced by spaces",) if count else ()
+    text = _TERMINAL.sub(lambda match: "\x00" * len(match[0]), text.replace("\f", "\n").replace("\r", "\n"))
+    text, controls = _CONTROL.subn(" ", text)
+    text, directions = _DIRECTIONS.subn(" ", text)
+    notes = (f"{controls:,} control characters were replaced by spaces",) if controls else ()
+    if directions:
+        notes = (*notes, f"{directions:,} marks that turn the direction of the text around were replaced by spaces")
+    return text, notes
 
 
 def _decode(data: bytes, declared: str | None) -> tuple[str, tuple[str, ...]]:
@@ -55,6 +62,8 @@ def _decode(data: bytes, declared: str | None) -> tuple[str, tuple[str, ...]]:
     except UnicodeDecodeError as error:
         first_bad = error.start
     text, notes = _replacing(data, "utf-8")
+    if _is_utf8_with_surrogates(data):
+        return text, notes
     ascii_count = len(data.translate(None, bytes(range(0x80, 0x100))))
     bad = text.count("\ufffd")
     # Bytes in another encoding rarely form valid UTF-8 sequences: if there are more good ones than bad, it is UTF-8.
@@ -70,6 +79,15 @@ def _replacing(data: bytes, encoding: str) -> tuple[str, tuple[str, ...]]:
     bad = text.count("\ufffd") - (data.count("\ufffd".encode()) if encoding.startswith("utf-8") else 0)
     name = encoding.removesuffix("-sig").upper()
     return text, (f"{bad:,} bytes that are not {name} were replaced by \ufffd",) if bad > 0 else ()
+
+
+def _is_utf8_with_surrogates(data: bytes) -> bool:
+    """Whether halves of characters, each encoded on its own, are all that is wrong: some programs write them."""
+    try:
+        data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _known(encoding: str | None) -> str | None:

@@ -8,6 +8,7 @@ from awesum.document import Document
 from awesum.errors import AwesumError
 from awesum.reading.blocks import Blocks
 from awesum.reading.source import Source
+from awesum.summary import count
 
 MOST_CELLS = 5_000_000
 """Of one sheet. A single value in the last corner makes a sheet of 17 billion."""
@@ -48,7 +49,7 @@ def read(source: Source) -> Document:
             f"{source.path} is a damaged Excel workbook ({' '.join(str(error).split())[:200]}): open it in Excel, "
             "which may repair it, and save it."
         ) from error
-    notes = [f"the workbook was read as {rows:,} rows of tables: a summary of figures says little"]
+    notes = [f"the workbook was read as {count(rows, 'row')} of tables: a summary of figures says little"]
     if hidden:
         notes.append(f"{hidden} hidden sheets were read, too")
     return Document(blocks.text, path=source.path, notes=tuple(notes), blocks=tuple(blocks.found))

@@ -196,8 +196,11 @@ class System(ABC):
             return True
         if self.name == EXTRACT:
             notes.append(
-                f"the document is in {name(language)}, and the model that selects sentences was trained on English: "
-                "compare the summary with the document"
+                f"the document is in {name(language)}, which the model that selects sentences cannot read: they are "
+                "selected by how much they have in common with the rest; compare the summary with the document"
+                if analysis.ratings.coverage is None
+                else f"the document is in {name(language)}, and the model that selects sentences was trained on "
+                "English: compare the summary with the document"
             )
             return True
         if settings.style == "abstract":

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 
+from awesum.analysis.language import capitalizes_nouns
+
 NEAREST = 3
 """Source sentences that a statement is compared with, at most: it was seldom made of more."""
 STEMS, CACHED = 50_000, 8192
@@ -133,6 +135,8 @@ class Tokens:
     names: frozenset[str]
     """Words that are written with a capital inside the sentence."""
     addresses: frozenset[str]
+    sure_names: frozenset[str] = frozenset()
+    """Those that are names even where every noun has a capital: next to each other, or in several capitals."""
 
     @property
     def content(self) -> set[str]:
@@ -146,8 +150,9 @@ def tokens(sentence: str) -> Tokens:
     words: list[str] = []
     figures: list[bool] = []
     names: set[str] = set()
+    sure_names: set[str] = set()
     addresses: set[str] = set()
-    is_first = True
+    is_first, last_name, last_end = True, "", -2
     for match in _TOKEN.finditer(sentence):
         text = match[0]
         if match["address"]:
@@ -165,6 +170,7 @@ def tokens(sentence: str) -> Tokens:
             words.append(text.replace(".", "").lower())
             figures.append(False)
             names.add(words[-1])
+            sure_names.add(words[-1])
         elif text.lower().replace("’", "'").endswith("n't"):
             verb = text.lower()[:-3]
             words += [_CONTRACTED.get(verb, verb), "not"]
@@ -182,10 +188,23 @@ def tokens(sentence: str) -> Tokens:
             opens = word not in _OPENING and _NAME_FOLLOWS.match(sentence, match.end())
             if is_name and (not is_first or text[1:2].isupper() or opens):
                 names.add(word)
+                if match.start() == last_end + 1:
+                    sure_names |= {last_name, word}
+                elif text[1:2].isupper():
+                    sure_names.add(word)
+                if not is_first:
+                    last_name, last_end = word, match.end()
             words.append(word)
             figures.append(False)
         is_first = False
-    return Tokens(tuple(words), tuple(map(_stemmer(), words)), tuple(figures), frozenset(names), frozenset(addresses))
+    return Tokens(
+        tuple(words),
+        tuple(map(_stemmer(), words)),
+        tuple(figures),
+        frozenset(names),
+        frozenset(addresses),
+        frozenset(sure_names),
+    )
 
 
 def _number(word: str) -> str | None:
@@ -240,7 +259,7 @@ def agreement(sources: Sequence[str], statement: str) -> Agreement:
     content = said.content
     return Agreement(
         figures=min((_figure(said, at, read) for at, is_one in enumerate(said.is_figure) if is_one), default=1.0),
-        names=_share(said.names, {word for each in read for word in each.words}),
+        names=_share(_names(said, statement, sources), {word for each in read for word in each.words}),
         addresses=float(all(any(_is_there(address, each) for each in read) for address in said.addresses)),
         negation=_negation(said, read),
         modality=_modality(said, read),
@@ -258,10 +277,16 @@ def has_all(sources: Sequence[str], statement: str) -> bool:
     stem = _stemmer()
     amounts = {stem(word) for word in said.words} & {*map(stem, _AMOUNTS)}
     figures = {word for word, is_one in zip(said.words, said.is_figure, strict=True) if is_one}
-    missing = figures | said.names
+    missing = figures | _names(said, statement, sources)
     for each in read:
         missing, amounts = missing - {*each.words}, amounts - {*each.stems}
     return not missing and not amounts and all(any(_is_there(one, each) for each in read) for one in said.addresses)
+
+
+def _names(said: Tokens, statement: str, sources: Sequence[str]) -> frozenset[str]:
+    """The names of a statement. A capital tells none in German, where every noun has one."""
+    is_german = any(capitalizes_nouns(text) for text in (statement, *sources[:NEAREST]))
+    return said.sure_names if is_german else said.names
 
 
 def _is_there(address: str, of: Tokens) -> bool:

@@ -23,6 +23,9 @@ LONGEST_SHARE = 90
 FEWEST_WORDS, MOST_WORDS = 6, 100
 """A sentence with fewer words (a heading) or more (a table, a list) is never selected; nor is one without a full
 stop."""
+MOST_FRAGMENTS = 0.3
+"""The share of sentences that may begin in lower case, for these to be the rest of something that was cut."""
+_BEFORE_WORDS = "\"'“‘(*•-–—[ \n\t"
 
 
 def word_costs(texts: Sequence[str]) -> list[float]:
@@ -31,10 +34,18 @@ def word_costs(texts: Sequence[str]) -> list[float]:
     starts = accumulate(map(len, texts), initial=0)
     words = [count_words(turns.said(start, text)) for start, text in zip(starts, texts, strict=False)]
     whole = [
-        FEWEST_WORDS <= count <= MOST_WORDS and (bool(turns) or ends_sentence(text))  # chats have no full stops
+        FEWEST_WORDS <= count <= MOST_WORDS
+        and (bool(turns) or ends_sentence(text))  # chats have no full stops
+        and 2 * sum(map(str.isalpha, text)) > len(text)  # rows of figures are no sentences
         for text, count in zip(texts, words, strict=True)
     ]
-    fit = [ok and not points_elsewhere(text) for text, ok in zip(texts, whole, strict=True)]
+    fragments = [text.lstrip(_BEFORE_WORDS)[:1].islower() for text in texts]
+    if turns or sum(fragments) > MOST_FRAGMENTS * len(texts):  # somebody who writes without capitals
+        fragments = [False] * len(texts)
+    fit = [
+        ok and not is_fragment and not points_elsewhere(text)
+        for text, ok, is_fragment in zip(texts, whole, fragments, strict=True)
+    ]
     if not any(fit):  # nothing but headings, tables and stray lines: better those than nothing
         fit = whole if any(whole) else [count > 0 for count in words]
     return [float(ok * count) for ok, count in zip(fit, words, strict=True)]

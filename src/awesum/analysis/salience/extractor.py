@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 SCORES = ("selected", "stems", "pairs", "worth")
 """What is estimated of a sentence: whether the oracle selects it, the shares of its stems and of its pairs that the
 summary has, and the mixture of these that sentences are ranked by."""
+SENTENCES = 2048
+"""Sentences that are embedded and scored at a time."""
+CONCEPTS = 2**14
+"""Concepts that are scored at a time: a book has a hundred thousand, whose inputs together would take 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -193,16 +197,23 @@ class Extractor(nn.Module):
         stem = self.stem(inputs.stems, inputs.stem_starts)  # (N, d)
         pair = self.pair(inputs.pairs, inputs.pair_starts)
         mean = stem.mean(0, keepdim=True)
-        above = torch.where((inputs.headings >= 0)[:, None], stem[inputs.headings.clamp(min=0)], stem.new_zeros(()))
         query = self.stem.weight[inputs.query].mean(0, keepdim=True) if len(inputs.query) else torch.zeros_like(mean)
-        topics = [stem, 8 * stem * functional.normalize(mean, dim=-1), above, 4 * stem * query, pair]
-        hidden = self.embed(torch.cat([self.dropout(torch.cat(topics, -1)), inputs.features], -1))
-        hidden = hidden + functional.gelu(self.beside(hidden.T[None])[0].T)
-        count = len(hidden)
+        direction, count = functional.normalize(mean, dim=-1), len(stem)
+        slices = [slice(start, start + SENTENCES) for start in range(0, count, SENTENCES)]
+
+        def embed(these: slice) -> torch.Tensor:
+            own, headings = stem[these], inputs.headings[these]
+            above = torch.where((headings >= 0)[:, None], stem[headings.clamp(min=0)], stem.new_zeros(()))
+            topics = [own, 8 * own * direction, above, 4 * own * query, pair[these]]
+            return self.embed(torch.cat([self.dropout(torch.cat(topics, -1)), inputs.features[these]], -1))  # type: ignore[no-any-return]
+
+        hidden = torch.cat([embed(these) for these in slices])
+        hidden = hidden + functional.gelu(torch.cat([self._beside(hidden, these) for these in slices]))
         chunks = hidden.chunk(-(-count // (together or count)))
         context = torch.cat([self.context(chunk[None])[0] for chunk in chunks])
-        scores = self.scorer(torch.cat([self.dropout(hidden), context, inputs.features], -1))
-        told = self.tell(self.dropout(context)).chunk(2, -1)
+        parts = ([self.dropout(hidden[these]), context[these], inputs.features[these]] for these in slices)
+        scores = torch.cat([self.scorer(torch.cat(part, -1)) for part in parts])
+        told = torch.cat([self.tell(self.dropout(context[these])) for these in slices]).chunk(2, -1)
         about = torch.cat([inputs.document, mean[0], context.mean(0)], -1)
         stems, pairs = (
             self._concept_scores(concepts, table, scorer, its, scores)
@@ -211,6 +222,14 @@ class Extractor(nn.Module):
             )
         )
         return Outputs(scores, stems, pairs, about, self.length(about)[0])
+
+    def _beside(self, hidden: torch.Tensor, these: slice) -> torch.Tensor:
+        """What the sentences around tell about each of a slice."""
+        reach = self.beside.padding[0]
+        assert isinstance(reach, int)
+        first, last = max(these.start - reach, 0), these.stop + reach
+        found: torch.Tensor = self.beside(hidden[first:last].T[None])[0].T
+        return found[these.start - first :][: len(hidden[these])]
 
     def _concept_scores(
         self,
@@ -222,13 +241,21 @@ class Extractor(nn.Module):
     ) -> torch.Tensor:
         """From each concept itself and from the sentences that have it: the mean and the maximum of what they tell, and
         their best scores."""
-        count, place = len(concepts.rows), concepts.place
-        here = told[concepts.owner]
-        mean = here.new_zeros(count, here.shape[1]).index_add_(0, place, here)
-        mean = mean / torch.bincount(place, minlength=count)[:, None].clamp(min=1)
-        best = scores.detach()[concepts.owner, : len(SCORES) - 1]
-        inputs = [table.weight[concepts.rows], concepts.features, mean, _largest(here, place, count)]
-        return scorer(torch.cat([*inputs, _largest(best, place, count)], -1))[:, 0]
+        order = concepts.place.argsort(stable=True)
+        counts = torch.bincount(concepts.place, minlength=len(concepts.rows))
+        found = [scores.new_zeros(0)]
+        of_slices = order.split([int(part.sum()) for part in counts.split(CONCEPTS)])
+        for number, occurrences in enumerate(of_slices):
+            first = number * CONCEPTS
+            these = slice(first, first + CONCEPTS)
+            rows, times = concepts.rows[these], counts[these, None]
+            place, owner = concepts.place[occurrences] - first, concepts.owner[occurrences]
+            here = told[owner]
+            mean = here.new_zeros(len(rows), here.shape[1]).index_add_(0, place, here) / times.clamp(min=1)
+            best = scores.detach()[owner, : len(SCORES) - 1]
+            inputs = [table.weight[rows], concepts.features[these], mean, _largest(here, place, len(rows))]
+            found.append(scorer(torch.cat([*inputs, _largest(best, place, len(rows))], -1))[:, 0])
+        return torch.cat(found)
 
 
 def _concept_scorer(embedding: int, told: int) -> nn.Sequential:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ largest share that any sentence has."""
 FEWEST_STEMS = 2
 """Stems per sentence, on average. With fewer, the text is in a script that the extractor cannot read, and centrality
 decides alone."""
+STEMS = 2**14
+"""Stems whose embeddings are added up at a time."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,10 @@ class TrainedSalience:
         words = Words.of(texts)
         if self.calibration.plain.central or is_foreign(words):
             return None
-        rows = torch.from_numpy(stem_rows(words.ids))
-        weighted = self.extractor.stem.weight[rows] * self.extractor.rarity[rows, None]
-        sums = weighted.new_zeros(len(words), weighted.shape[1]).index_add_(0, torch.from_numpy(words.owners), weighted)
+        sums = torch.zeros(len(words), self.extractor.shape.stem)
+        all_rows, owners = torch.from_numpy(stem_rows(words.ids)), torch.from_numpy(words.owners)
+        for rows, owner in zip(all_rows.split(STEMS), owners.split(STEMS), strict=True):
+            sums.index_add_(0, owner, self.extractor.stem.weight[rows] * self.extractor.rarity[rows, None])
         vectors: NDArray[np.float32] = torch.nn.functional.normalize(sums, dim=-1).numpy()
         return vectors
 
@@ -141,9 +145,20 @@ class TrainedSalience:
         asked = stem_ids(query.text) if query else None
         selectable = np.array(word_costs(texts)) > 0
         inputs = Inputs.of(words, selectable, self.extractor.rarity.numpy(), asked)
-        with torch.inference_mode():
+        with torch.inference_mode(), _without_attention_weights():
             outputs = self.extractor(inputs, TOGETHER)
         return to_ratings(inputs, outputs, self.calibration, vectors, query)
+
+
+@contextmanager
+def _without_attention_weights() -> Iterator[None]:
+    """Attention that keeps no matrix of sentences squared: torch's fast path for inference would, 67 MB of it."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def is_foreign(words: Words) -> bool:
