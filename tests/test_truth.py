@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from benchmarks import sheet, truth
 
 SOURCE = "The bridge costs 3 million euros. It opens in May. The mayor is content."
