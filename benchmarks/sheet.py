@@ -51,7 +51,6 @@ def sentences(version: str, folder: Path) -> Iterator[Sentence]:
     """The sentences of all summaries in a folder."""
     for path in sorted(folder.glob("*.json")):
         summary = json.loads(path.read_text(encoding="utf-8"))
-        segments = summary["document"]["segments"]
         for part in summary["parts"]:
             for each in part["sentences"]:
                 source = each["source"]
@@ -61,7 +60,7 @@ def sentences(version: str, folder: Path) -> Iterator[Sentence]:
                     each["text"],
                     source["start"],
                     source["end"],
-                    tuple(segments[part["segment"]]),
+                    (part["start"], part["end"]),
                     each.get("support"),
                     " ".join(each["text"].split()) == " ".join(source["text"].split()),
                 )

@@ -27,7 +27,7 @@ def options(tmp_path: Path) -> argparse.Namespace:
     }
     for version, sentences in said.items():
         (tmp_path / version).mkdir()
-        summary = {"document": {"segments": [[0, 72]]}, "parts": [{"segment": 0, "sentences": sentences}]}
+        summary = {"parts": [{"start": 0, "end": 72, "sentences": sentences}]}
         (tmp_path / version / "govreport_bridge.json").write_text(json.dumps(summary))
     (tmp_path / "govreport_bridge.txt").write_text(SOURCE)
     return argparse.Namespace(
