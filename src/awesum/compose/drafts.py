@@ -55,6 +55,11 @@ def tidy(text: str) -> list[str]:
     return sentences
 
 
+def is_cut_off(sentence: str) -> bool:
+    """Whether a model did not finish a sentence, or a character in it."""
+    return sentence.endswith(CUT_OFF) or "\ufffd" in sentence
+
+
 class RepetitionFilter:
     """What a summary has said so far, as word trigrams. A model with a memory tends to say it again."""
 
