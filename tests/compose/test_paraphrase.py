@@ -109,6 +109,17 @@ def test_announcement_without_what_it_announces_is_left_out(
     assert [each.text for each in found if not each.is_copy] == [text]
 
 
+@pytest.mark.parametrize("end", ["", " \ufffd."])
+def test_sentence_that_was_cut_off_is_left_out(
+    analysis: Analysis, tiny_chat: ChatModel, analyst: Analyst, end: str
+) -> None:
+    made = plan(analysis, tiny_chat, analyst, Good=0.9)
+    number = first(analysis)
+    found = made.compose(number, Answer(sentence("Good", 2)[:-1] + end), [])
+    assert found
+    assert all(each.is_copy for each in found)
+
+
 def test_nothing_is_said_twice(analysis: Analysis, tiny_chat: ChatModel, analyst: Analyst) -> None:
     made = plan(analysis, tiny_chat, analyst, Good=0.8)
     number = first(analysis)

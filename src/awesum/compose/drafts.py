@@ -12,6 +12,8 @@ from awesum.analysis.sentences import ends_sentence, sentence_spans
 from awesum.compose.requests import REQUEST
 from awesum.length import count_words
 
+CUT_OFF = "…"
+"""The end of a sentence that a model did not finish."""
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+", re.MULTILINE)
 _MARKUP = re.compile(r"\*\*|__|^#+\s*", re.MULTILINE)
 _LEAD_IN = re.compile(
@@ -49,8 +51,13 @@ def tidy(text: str) -> list[str]:
     if sentences and not ends_sentence(sentences[-1]):
         if len(sentences) > 1:
             return sentences[:-1]
-        return [f"{sentences[0]} …"]
+        return [f"{sentences[0]} {CUT_OFF}"]
     return sentences
+
+
+def is_cut_off(sentence: str) -> bool:
+    """Whether a model did not finish a sentence, or a character in it."""
+    return sentence.endswith(CUT_OFF) or "\ufffd" in sentence
 
 
 class RepetitionFilter:

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 from awesum.compose.budget import Budget
-from awesum.compose.drafts import RepetitionFilter, finished, tidy
+from awesum.compose.drafts import RepetitionFilter, finished, is_cut_off, tidy
 from awesum.compose.prompts import DocumentPrompt
 from awesum.document import Segment
 from awesum.models.prompt import SHORTEST, Answer, Prompt
@@ -184,7 +184,11 @@ class Paraphrase(Plan):
         sources = [self.analysis.plain(index) for index in range(segment.first, segment.last)]
         written = [sentence for sentence in written if not sentence.endswith(":")]  # what it announces is missing
         judged = [*zip(written, self.verifier.judge(sources, written), strict=True)]
-        supported = [(text, verdict) for text, verdict in judged if self.verifier.supports(verdict, strict=self.strict)]
+        supported = [
+            (text, verdict)
+            for text, verdict in judged
+            if self.verifier.supports(verdict, strict=self.strict) and not is_cut_off(text)
+        ]
         self._judged += len(judged)
         self._unsupported += len(judged) - len(supported)
         # Copies are perfectly supported, and what the reader gets anyway where nothing was written.
