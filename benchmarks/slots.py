@@ -104,9 +104,10 @@ class Variant(AttentiveMemory):
                 yield getattr(writing, name).weight, factor * value
 
     def add_tensors(self) -> None:
-        """The gate's bias belongs to how a slot starts to move."""
+        """The gate's bias and sharpness belong to how a slot starts to move."""
         super().add_tensors()
-        self.gate = self.gate if self.parts.identity else None
+        if not self.parts.identity:
+            self.gate, self.gate_sharpness = None, 1.0  # type: ignore[misc]
 
     def found(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """S^t, with the parts that there are."""

@@ -57,7 +57,8 @@ def attentive_update(w: Weights, name: str, memory: Array, hidden: Array, heads:
         s = of_size_one(s - s.mean(0))
     else:
         s = attend(w, f"{name}.writing", memory, hidden, heads)
-    g = sigmoid(linear(w, f"{name}.g1", memory) + linear(w, f"{name}.g2", s) + w.get(f"{name}.gate", 0))
+    g = linear(w, f"{name}.g1", memory) + linear(w, f"{name}.g2", s)
+    g = sigmoid(4 * (g + w[f"{name}.gate"]) if f"{name}.gate" in w else g)
     u = np.tanh(linear(w, f"{name}.u1", memory) + linear(w, f"{name}.u2", s))
     return g * u + (1 - g) * memory
 
