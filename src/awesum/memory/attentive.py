@@ -5,9 +5,10 @@ is there. Each layer reads its memory through a cross-attention of its own, afte
 
 Taken literally (`literal`), the equations let all slots become one within some segments: hidden states share a large
 mean, so an attention that cannot tell tokens apart writes the same vector everywhere. Here each slot has a query of its
-own, the attentions start orthogonal, and what all slots would write alike is removed before it is written. What is then
-written has a mean of zero over the slots, and so has any gate that is a linear function of it: only a bias lets a
-segment with nothing in it leave all slots as they are.
+own, the attentions start orthogonal, the mean of a segment's states is subtracted before slots look for anything, and
+what all slots would write alike is removed before it is written. What is then written has a mean of zero over the
+slots, and so has any gate that is a linear function of it: only a bias lets a segment with nothing in it leave all
+slots as they are.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class AttentiveMemory(Memory):
 
     def found(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """S^t: what each slot finds in the segment and the others do not, all of the same size. (B, m, d)."""
-        s = self.writing(memory + self.queries, self.writing.source(normalized(hidden), mask))
+        s = self.writing(memory + self.queries, self.writing.source(standardized(hidden, mask), mask))
         return normalized(s - s.mean(1, keepdim=True))
 
     def write(self, state: MemoryState, written: Written) -> MemoryState:
@@ -144,6 +145,14 @@ def normalized(states: torch.Tensor) -> torch.Tensor:
     """Vectors divided by their root mean square, which is computed in single precision."""
     full = states.to(torch.promote_types(states.dtype, torch.float32))
     return (full * (full.square().mean(-1, keepdim=True) + EPSILON).rsqrt()).to(states.dtype)
+
+
+def standardized(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Hidden states (B, N, d) without the mean of the segment's tokens, which are those in `mask`; of the same size."""
+    full = states.to(torch.promote_types(states.dtype, torch.float32))
+    there = mask[..., None].to(full.dtype)
+    mean = (full * there).sum(1, keepdim=True) / there.sum(1, keepdim=True)
+    return normalized(full - mean).to(states.dtype)
 
 
 def _orthogonal(size: int, device: torch.device) -> torch.Tensor:
