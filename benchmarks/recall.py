@@ -1,7 +1,7 @@
 """The recall task: does a memory still hold a fact when a later segment asks for it?
 
     python -m benchmarks.recall                                  all systems, three seeds, then the plot
-    python -m benchmarks.recall --systems attentive se3 --seeds 1
+    python -m benchmarks.recall --systems attentive se3 --seeds 0
     python -m benchmarks.recall --future                         facts that are stated later than they are asked for
 
 A document states facts ("FACT key value") and asks for them in other segments ("ASK key"); the summary of a segment
@@ -309,7 +309,7 @@ def main() -> int:
     """Train what is missing, print the table, draw the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--systems", nargs="+", metavar="NAME", help=f"of {', '.join(SYSTEMS)} (default: all)")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=240)
     parser.add_argument("--future", action="store_true", help="facts that are stated after the question")
     parser.add_argument("--out", type=Path, default=Path("recall.json"))
@@ -321,7 +321,7 @@ def main() -> int:
     if unknown := set(names) - systems.keys():
         parser.error(f"no system {', '.join(sorted(unknown))}: choose from {', '.join(systems)}")
     results = read(options.out)
-    for seed in range(options.seeds):
+    for seed in options.seeds:
         for name in names:
             if f"{name}/{seed}" not in results:
                 made = run(name, systems[name], seed, options)
