@@ -5,8 +5,8 @@
 128 slots, fresh weights. For each variant and each kind of hidden states: the effective rank of the memory after 64
 segments (the exponential of the entropy of its singular values; 128 at most), the difference between the memories of
 two documents after four segments, and the lowest and highest norm on the way, as shares of the norm. States are random,
-random with a mean in common, or real: those that an adapter writes in two layers of SmolLM2, for the two halves of the
-sample, from the start again after the last segment.
+random with a mean in common, the same with a spectrum that falls steeply, or real: those that an adapter writes in two
+layers of SmolLM2, for the two halves of the sample, from the start again after the last segment.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Parts:
     identity: bool = False
     states: bool = False
     """Hidden states are normalized."""
+    distinct: bool = False
+    """Hidden states have the mean of their segment subtracted first."""
     centred: bool = False
     scaled: bool = False
     competing: bool = False
@@ -50,13 +52,15 @@ ALONE = {
     "orthogonal and sharp": Parts(orthogonal=True, sharp=True),
     "W_u2 = identity, gate bias": Parts(identity=True),
     "normalized states": Parts(states=True),
+    "states centred": Parts(distinct=True),
+    "states centred and normalized": Parts(states=True, distinct=True),
     "S centred": Parts(centred=True),
     "S scaled": Parts(scaled=True),
     "S centred and scaled": Parts(centred=True, scaled=True),
     "slots compete": Parts(competing=True),
     "the layer's own attention": Parts(own=True),
 }
-WHOLE = Parts(True, True, True, True, True, True, True)
+WHOLE = Parts(True, True, True, True, True, True, True, True)
 TOGETHER = {
     "**all of them** (`attentive`)": WHOLE,
     "... without query per slot": replace(WHOLE, queries=False),
@@ -64,8 +68,9 @@ TOGETHER = {
     "... not sharp": replace(WHOLE, sharp=False),
     "... without identity and gate bias": replace(WHOLE, identity=False),
     "... without normalized states": replace(WHOLE, states=False),
-    "... not centred": replace(WHOLE, centred=False),
-    "... not scaled": replace(WHOLE, scaled=False),
+    "... without centred states": replace(WHOLE, distinct=False),
+    "... S not centred": replace(WHOLE, centred=False),
+    "... S not scaled": replace(WHOLE, scaled=False),
     "... and slots compete": replace(WHOLE, competing=True),
     "... with the layer's own attention": replace(WHOLE, own=True),
 }
@@ -104,13 +109,15 @@ class Variant(AttentiveMemory):
                 yield getattr(writing, name).weight, factor * value
 
     def add_tensors(self) -> None:
-        """The gate's bias belongs to how a slot starts to move."""
+        """The gate's bias and sharpness belong to how a slot starts to move."""
         super().add_tensors()
-        self.gate = self.gate if self.parts.identity else None
+        if not self.parts.identity:
+            self.gate, self.gate_sharpness = None, 1.0  # type: ignore[misc]
 
     def found(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """S^t, with the parts that there are."""
         parts, writing = self.parts, self.writing
+        hidden = hidden - hidden.mean(1, keepdim=True) if parts.distinct else hidden
         source = writing.source(normalized(hidden) if parts.states else hidden, mask)
         asking = memory + self.queries if parts.queries else memory
         if parts.competing:
@@ -145,11 +152,13 @@ def measure(memory: AttentiveMemory, states: torch.Tensor) -> str:
     return f"{rank:.0f}, {difference:.2f}, {min(norms):.2f}-{max(norms):.2f}"
 
 
-def random_states(mean: float) -> torch.Tensor:
-    """Two documents of normal random numbers, with a vector in common."""
+def random_states(mean: float, steepness: float = 0.0) -> torch.Tensor:
+    """Two documents of normal random numbers with a vector in common. Their spectrum falls by a power of the number."""
     chance = torch.Generator().manual_seed(5)
     common = torch.randn(256, generator=chance)
-    return torch.randn(2, 8, LENGTH, 256, generator=chance) + mean * common
+    spectrum = torch.arange(1, 257).float() ** -steepness
+    spectrum /= spectrum.square().mean().sqrt()
+    return torch.randn(2, 8, LENGTH, 256, generator=chance) * spectrum + mean * common
 
 
 @torch.no_grad()
@@ -188,9 +197,15 @@ def main() -> int:
     columns: list[tuple[torch.Tensor, int, dict[str, torch.Tensor] | None]] = [
         (random_states(0), 8, None),
         (random_states(2), 8, None),
+        (random_states(2, 0.7), 8, None),
     ]
     columns += [(states, 9, own) for states, own in real_states()]
-    names = ["random", "random with a mean in common", *(f"SmolLM2, layer {layer}" for layer in LAYERS)]
+    names = [
+        "random",
+        "random with a mean in common",
+        "steep spectrum",
+        *(f"SmolLM2, layer {layer}" for layer in LAYERS),
+    ]
     print("| variant | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 1))
     for name, parts in (ALONE | TOGETHER).items():
         cells = []

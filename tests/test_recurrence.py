@@ -165,7 +165,8 @@ def test_gradients_of_each_depth_are_those_of_one_loss(
 @pytest.mark.parametrize("direction", ["forward", "both"])
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_peak_does_not_depend_on_the_number_of_segments_at_any_depth(depth: int, direction: str) -> None:
-    """Bytes that the graph holds at each backward pass: the same from some segment on, more with more depth."""
+    """Bytes that the graph holds at each backward pass: the same from some segment on, and hardly more with more depth,
+    because all updates but the last are computed again."""
     held: dict[int, list[int]] = {}
     for of in (depth, depth + 1):
         model = tiny(memory="attentive", memory_direction=direction)
@@ -179,7 +180,8 @@ def test_peak_does_not_depend_on_the_number_of_segments_at_any_depth(depth: int,
             train(model, [alike(12)], backward, depth=of)
         held[of] = found
     assert len(set(held[depth][depth + 1 : 11 - depth])) == 1
-    assert held[depth + 1][6] > held[depth][6]
+    if depth > 1:
+        assert held[depth + 1][6] <= 1.02 * held[depth][6]
 
 
 @contextmanager

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from awesum.memory import AttentiveMemory, LiteralMemory
-from awesum.memory.attentive import normalized
+from awesum.memory.attentive import normalized, standardized
 
 SEGMENTS, HEADS, SLOTS, SIZE = 64, 4, 32, 64
 SAMPLE = Path(__file__).parents[2] / "samples" / "commercial-crew.txt"
-STATES = ["random", "anisotropic", "real"]
+STATES = ["random", "anisotropic", "steep", "real"]
 KINDS = {"attentive": AttentiveMemory, "attentive-literal": LiteralMemory}
 
 
@@ -38,6 +38,9 @@ def documents(states: str) -> torch.Tensor:
     if states == "anisotropic":  # as hidden states are: a large mean in common, and a few directions far larger
         found = found + 2 * torch.randn(SIZE, generator=chance)
         found[..., :2] *= 10
+    if states == "steep":  # a spectrum that falls steeply, beside the mean in common
+        spectrum = torch.arange(1, SIZE + 1).float() ** -0.7
+        found = found * spectrum / spectrum.square().mean().sqrt() + 2 * torch.randn(SIZE, generator=chance)
     return found
 
 
@@ -120,22 +123,28 @@ def test_slots_stay_distinct_for_64_segments(states: str, is_trained: bool) -> N
 
 class WithoutQueries(AttentiveMemory):
     def found(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        s = self.writing(memory, self.writing.source(normalized(hidden), mask))
+        s = self.writing(memory, self.writing.source(standardized(hidden, mask), mask))
         return normalized(s - s.mean(1, keepdim=True))
 
 
 class WithoutCentring(AttentiveMemory):
     def found(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return normalized(self.writing(memory + self.queries, self.writing.source(normalized(hidden), mask)))
+        return normalized(self.writing(memory + self.queries, self.writing.source(standardized(hidden, mask), mask)))
 
 
 class WithoutSize(AttentiveMemory):
     def found(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        s = self.writing(memory + self.queries, self.writing.source(normalized(hidden), mask))
+        s = self.writing(memory + self.queries, self.writing.source(standardized(hidden, mask), mask))
         return s - s.mean(1, keepdim=True)
 
 
-@pytest.mark.parametrize("lesser", [WithoutQueries, WithoutCentring, WithoutSize])
+class WithTheMeanOfTheSegment(AttentiveMemory):
+    def found(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        s = self.writing(memory + self.queries, self.writing.source(normalized(hidden), mask))
+        return normalized(s - s.mean(1, keepdim=True))
+
+
+@pytest.mark.parametrize("lesser", [WithoutQueries, WithoutSize, WithTheMeanOfTheSegment])
 def test_each_part_is_needed(lesser: type[AttentiveMemory]) -> None:
     """Without it, fewer slots are distinct, documents differ less, or the memory fades."""
     given = documents("anisotropic")
@@ -146,3 +155,16 @@ def test_each_part_is_needed(lesser: type[AttentiveMemory]) -> None:
         difference = float((early[0] - early[1]).norm() / early[0].norm())
         measures.append((effective_rank(late[0]), difference, min(norms)))
     assert any(less < 0.9 * more for more, less in zip(*measures, strict=True)), measures
+
+
+def test_slots_that_look_for_the_same_write_what_they_find_beside_it() -> None:
+    """As they do when training has found one thing worth looking for."""
+    given = documents("random")
+    ranks = []
+    for kind in (AttentiveMemory, WithoutCentring):
+        torch.manual_seed(0)
+        memory = kind(SIZE, HEADS, SLOTS)
+        memory.queries += 8 * torch.randn(SIZE)
+        ranks.append(effective_rank(followed(memory, given)[1][0]))
+    assert ranks[0] >= SLOTS / 4
+    assert ranks[0] >= 1.5 * ranks[1], ranks

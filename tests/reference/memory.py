@@ -53,11 +53,12 @@ def of_size_one(x: Array) -> Array:
 def attentive_update(w: Weights, name: str, memory: Array, hidden: Array, heads: int) -> Array:
     """Equations 9 to 12; with a query for each slot, if there is one, in the variant that keeps slots distinct."""
     if f"{name}.queries" in w:
-        s = attend(w, f"{name}.writing", memory + w[f"{name}.queries"], of_size_one(hidden), heads)
+        s = attend(w, f"{name}.writing", memory + w[f"{name}.queries"], of_size_one(hidden - hidden.mean(0)), heads)
         s = of_size_one(s - s.mean(0))
     else:
         s = attend(w, f"{name}.writing", memory, hidden, heads)
-    g = sigmoid(linear(w, f"{name}.g1", memory) + linear(w, f"{name}.g2", s) + w.get(f"{name}.gate", 0))
+    g = linear(w, f"{name}.g1", memory) + linear(w, f"{name}.g2", s)
+    g = sigmoid(4 * (g + w[f"{name}.gate"]) if f"{name}.gate" in w else g)
     u = np.tanh(linear(w, f"{name}.u1", memory) + linear(w, f"{name}.u2", s))
     return g * u + (1 - g) * memory
 

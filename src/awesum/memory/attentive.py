@@ -5,15 +5,17 @@ is there. Each layer reads its memory through a cross-attention of its own, afte
 
 Taken literally (`literal`), the equations let all slots become one within some segments: hidden states share a large
 mean, so an attention that cannot tell tokens apart writes the same vector everywhere. Here each slot has a query of its
-own, the attentions start orthogonal, and what all slots would write alike is removed before it is written. What is then
-written has a mean of zero over the slots, and so has any gate that is a linear function of it: only a bias lets a
-segment with nothing in it leave all slots as they are.
+own, the attentions start orthogonal, the mean of a segment's states is subtracted before slots look for anything, and
+what all slots would write alike is removed before it is written. What is then written has a mean of zero over the
+slots, and so has any gate that is a linear function of it: only a bias lets a segment with nothing in it leave all
+slots as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -28,10 +30,15 @@ INITIAL_SIZE = 0.6
 SHARPNESS = 4.0
 """Factor of the write attention's first queries: each slot should find a few tokens, not the mean of all."""
 
+GATE_SHARPNESS = 4.0
+"""Factor of what opens and closes a gate. A gate that lets 5% through loses half of a slot in 14 segments: to keep a
+fact it has to close almost completely, and with small weights it learns that slowly."""
+
 
 class AttentiveMemory(Memory):
     """`slots` vectors of `size` numbers, read and written by attention. 12 size^2 weights, as the paper counts."""
 
+    gate_sharpness: ClassVar[float] = GATE_SHARPNESS
     initial: torch.Tensor
     queries: torch.Tensor
 
@@ -101,14 +108,15 @@ class AttentiveMemory(Memory):
         mask = mask | ~some[:, None]  # attention to nothing at all is not a number; its result is not used
         s = self.found(memory, hidden, mask)  # (12)
         g = self.g1(memory) + self.g2(s)
-        g = torch.sigmoid(g if self.gate is None else g + self.gate) * some[:, None, None]  # (11)
+        g = g if self.gate is None else g + self.gate
+        g = torch.sigmoid(self.gate_sharpness * g) * some[:, None, None]  # (11)
         u = torch.tanh(self.u1(memory) + self.u2(s))  # (10)
         # In mixed precision only the products are rounded, not the memory, which is carried through the whole document.
         return torch.lerp(memory, u.to(memory.dtype), g.to(memory.dtype))  # (9): g * u + (1 - g) * memory
 
     def found(self, memory: torch.Tensor, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """S^t: what each slot finds in the segment and the others do not, all of the same size. (B, m, d)."""
-        s = self.writing(memory + self.queries, self.writing.source(normalized(hidden), mask))
+        s = self.writing(memory + self.queries, self.writing.source(standardized(hidden, mask), mask))
         return normalized(s - s.mean(1, keepdim=True))
 
     def write(self, state: MemoryState, written: Written) -> MemoryState:
@@ -137,6 +145,14 @@ def normalized(states: torch.Tensor) -> torch.Tensor:
     """Vectors divided by their root mean square, which is computed in single precision."""
     full = states.to(torch.promote_types(states.dtype, torch.float32))
     return (full * (full.square().mean(-1, keepdim=True) + EPSILON).rsqrt()).to(states.dtype)
+
+
+def standardized(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Hidden states (B, N, d) without the mean of the segment's tokens, which are those in `mask`; of the same size."""
+    full = states.to(torch.promote_types(states.dtype, torch.float32))
+    there = mask[..., None].to(full.dtype)
+    mean = (full * there).sum(1, keepdim=True) / there.sum(1, keepdim=True)
+    return normalized(full - mean).to(states.dtype)
 
 
 def _orthogonal(size: int, device: torch.device) -> torch.Tensor:

@@ -14,9 +14,8 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from awesum.memory.attention import SelfAttention, Source
-from awesum.memory.memory import Memory
-from awesum.memory.state import MemoryState, Recollection, Written
+from awesum.memory.attended import AttendedMemory
+from awesum.memory.state import MemoryState, Written
 
 
 class Compression(nn.Conv1d):
@@ -42,7 +41,7 @@ class Compression(nn.Conv1d):
         return torch.eye(size)[..., None].expand(-1, -1, ratio) / ratio
 
 
-class CompressiveMemory(Memory):
+class CompressiveMemory(AttendedMemory):
     """`slots` vectors of `size` numbers; the layer's own self-attention reads them as extra keys and values."""
 
     def __init__(self, size: int, slots: int = 1024, ratio: int = 5) -> None:
@@ -99,21 +98,6 @@ class CompressiveMemory(Memory):
         """See `Memory.write`."""
         memory, mask = self.update(state.memory, state.mask, written.states, written.mask)
         return replace(state, memory=memory, mask=mask)
-
-    def recollect(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
-        """The memory with keys and values by the layer's own attention (7)."""
-        if attention is None:
-            raise ValueError("a compressive memory is read by the layer's self-attention: give `attention`")
-        source = attention.source(state.memory, state.mask)
-        return Recollection(state.memory, state.mask, source.keys, source.values)
-
-    def extra(self, recollection: Recollection) -> Source:
-        """The keys and values that precede the segment's own in the self-attention (8)."""
-        return Source(recollection.keys, recollection.values, recollection.mask)
-
-    def to_write(self, inputs: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
-        """H_inp, the inputs of the self-attention."""
-        return inputs
 
 
 def filled(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

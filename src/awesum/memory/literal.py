@@ -15,6 +15,8 @@ from awesum.memory.attentive import SEED, AttentiveMemory
 class LiteralMemory(AttentiveMemory):
     """Slots that ask for themselves, and write what they find as it is."""
 
+    gate_sharpness = 1.0
+
     def add_tensors(self) -> None:
         """Slots that start equal ask the same question, get the same answer and stay equal for ever. These are
         distinct, and as large as hidden states, so that at least their first questions differ."""

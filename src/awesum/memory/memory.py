@@ -18,6 +18,7 @@ from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from awesum.memory.attention import SelfAttention, Source
 from awesum.memory.state import MemoryState, Recollection, Written
@@ -93,7 +94,11 @@ class Memory(nn.Module):
         settled = replace(state, pending=())
         before = state if state.depth is not None and len(state.pending) < state.depth else None
         for number, written in enumerate(state.pending, 1):
-            settled = self.write(settled, written)
+            if number < len(state.pending) and torch.is_grad_enabled():
+                # Of all updates but the last, only the inputs are held; the backward pass computes them once more.
+                settled = checkpoint(self.write, settled, written, use_reentrant=False)
+            else:
+                settled = self.write(settled, written)
             if before is None and state.depth is not None:  # the oldest of them is written for good
                 before = replace(settled, pending=state.pending[number:])
         return settled, settled if before is None else before

@@ -12,12 +12,11 @@ from dataclasses import replace
 
 import torch
 
-from awesum.memory.attention import SelfAttention, Source
-from awesum.memory.memory import Memory
-from awesum.memory.state import MemoryState, Recollection, Written
+from awesum.memory.attended import AttendedMemory
+from awesum.memory.state import MemoryState, Written
 
 
-class SalientMemory(Memory):
+class SalientMemory(AttendedMemory):
     """Up to `slots` vectors of `size` numbers, in the order of the document."""
 
     learns_to_write = False
@@ -47,18 +46,3 @@ class SalientMemory(Memory):
         salience = salience.gather(1, kept)
         memory = memory.gather(1, kept[..., None].expand(-1, -1, self.size))
         return replace(state, memory=memory, mask=salience > 0, salience=salience)
-
-    def recollect(self, state: MemoryState, attention: SelfAttention | None = None) -> Recollection:
-        """The memory with keys and values by the layer's own attention."""
-        if attention is None:
-            raise ValueError("a salient memory is read by the layer's self-attention: give `attention`")
-        source = attention.source(state.memory, state.mask)
-        return Recollection(state.memory, state.mask, source.keys, source.values)
-
-    def extra(self, recollection: Recollection) -> Source:
-        """The keys and values that precede the segment's own in the self-attention."""
-        return Source(recollection.keys, recollection.values, recollection.mask)
-
-    def to_write(self, inputs: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
-        """H_inp, the inputs of the self-attention."""
-        return inputs

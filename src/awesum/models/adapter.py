@@ -31,16 +31,8 @@ from awesum import memory as memories
 from awesum.errors import AwesumError
 from awesum.memory import Memory, MemoryState, Recollection, Source
 from awesum.memory.attention import all_joined, split
+from awesum.models import memory_settings
 from awesum.models.attention import GROUPED
-from awesum.models.memory_settings import (
-    MEMORY_FORMAT,
-    NO_MEMORY,
-    check_choices,
-    check_memory,
-    current,
-    memory_choices,
-    memory_layers,
-)
 from awesum.settings import ADAPTER
 
 if TYPE_CHECKING:
@@ -69,7 +61,7 @@ class AdapterConfig:
     whose model is checked separately."""
     memory: str = "attentive"
     """`none` (Se3), or a kind of memory: `attentive`, `attentive-literal`, `compressive`, `salient`."""
-    memory_format: int = MEMORY_FORMAT
+    memory_format: int = memory_settings.MEMORY_FORMAT
     """Of the saved settings: older ones call `attentive` what is now `attentive-literal`."""
     memory_layers: int | str | Sequence[int] = 3
     """How many of the last layers have a memory; `all`; or their numbers."""
@@ -95,7 +87,9 @@ class AdapterConfig:
     """The system that was trained."""
 
     def __post_init__(self) -> None:
-        check_choices(self, {"memory": memory_choices(), **CHOICES}, " for a causal model")
+        memory_settings.check_choices(
+            self, {"memory": memory_settings.memory_choices(), **CHOICES}, " for a causal model"
+        )
         if isinstance(self.memory_layers, list):  # from JSON
             object.__setattr__(self, "memory_layers", tuple(self.memory_layers))
         layers = self.memory_layers if isinstance(self.memory_layers, tuple) else (self.memory_layers,)
@@ -109,11 +103,11 @@ class AdapterConfig:
                 raise AwesumError(f"{name} must be a whole number, 1 or more, not {value!r}, for a causal model")
         if not 0 < self.ending <= 1:
             raise AwesumError(f"ending={self.ending!r} is a probability: give a number above 0, and at most 1")
-        check_memory(self.memory, self.memory_size, self.compression_ratio)
+        memory_settings.check_memory(self.memory, self.memory_size, self.compression_ratio)
 
     def make_memory(self, size: int, heads: int) -> Memory:
         """A new memory for a layer of this hidden size, with `heads` attention heads."""
-        check_memory(self.memory, self.memory_size, self.compression_ratio, heads)
+        memory_settings.check_memory(self.memory, self.memory_size, self.compression_ratio, heads)
         return memories.make(self.memory, size=size, heads=heads, slots=self.memory_size, ratio=self.compression_ratio)
 
 
@@ -184,7 +178,9 @@ class Roles:
     @cached_property
     def remembering(self) -> tuple[int, ...]:
         """The numbers of the layers with a memory."""
-        return memory_layers(self.config.memory_layers, self.layers) if self.config.memory != NO_MEMORY else ()
+        if self.config.memory == memory_settings.NO_MEMORY:
+            return ()
+        return memory_settings.memory_layers(self.config.memory_layers, self.layers)
 
     @cached_property
     def changing(self) -> tuple[int, ...]:
@@ -589,7 +585,7 @@ def read_config(folder: str | Path) -> AdapterConfig:
         if not isinstance(saved, dict):
             raise TypeError("settings are missing")
         renamed = {name: new.get(saved[name], saved[name]) for name, new in OLD_NAMES.items() if name in saved}
-        return AdapterConfig(**{**current(saved), **renamed})
+        return AdapterConfig(**{**memory_settings.current(saved), **renamed})
     except (OSError, ValueError, TypeError) as error:
         raise AwesumError(f"cannot read {path} ({error}): copy or train the adapter again") from error
 

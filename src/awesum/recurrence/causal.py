@@ -17,14 +17,7 @@ from transformers import DynamicCache
 from awesum.memory import MemoryState
 from awesum.models.adapter import AwesomeCausal, States, after
 from awesum.models.masks import visible
-from awesum.recurrence.inputs import (
-    Backward,
-    DocumentInputs,
-    is_empty,
-    longest_first,
-    salience_rows,
-    token_weight,
-)
+from awesum.recurrence.inputs import Backward, DocumentInputs, LossWeights, longest_first, salience_rows
 
 CHUNK = 128
 """Target tokens whose scores are computed at a time."""
@@ -71,7 +64,7 @@ def train(
     """
     torch.set_flush_denormal(True)  # denormal numbers are up to 100 times slower to multiply
     ordered = [documents[place] for place in longest_first(documents)]
-    weights = {id(document): token_weight(document, empty_targets) / len(documents) for document in documents}
+    weights = LossWeights(documents, empty_targets)
     total = torch.zeros((), device=model.device)
     if not torch.is_grad_enabled():
         depth = 1  # the same numbers
@@ -80,7 +73,7 @@ def train(
     for number in range(len(ordered[0].segments)):
         there = [document for document in ordered if number < len(document.segments)]
         step = Step.of(there, number, read, model.device)
-        scale = [weights[id(d)] if empty_targets or not is_empty(d, number) else 0.0 for d in there]
+        scale = weights.of(there, number)
         with torch.set_grad_enabled((any(scale) or depth is None) and torch.is_grad_enabled()):
             losses, states = answer(model, first_rows(states, len(there)), step, label_smoothing)
             if any(scale):

@@ -21,14 +21,7 @@ from transformers.models.bart.modeling_bart import shift_tokens_right
 
 from awesum.memory import MemoryState
 from awesum.models.bart import AwesomeBart, AwesomeEncoderOutput, Memories, Salient, States
-from awesum.recurrence.inputs import (
-    Backward,
-    DocumentInputs,
-    is_empty,
-    longest_first,
-    salience_rows,
-    token_weight,
-)
+from awesum.recurrence.inputs import Backward, DocumentInputs, LossWeights, longest_first, salience_rows
 from awesum.recurrence.whole import weighted_loss
 
 
@@ -69,7 +62,7 @@ def train(
     through the whole document, its layers included: there is then one backward pass, and the graphs of all segments are
     held until then.
     """
-    weights = {id(document): token_weight(document, empty_targets) / len(documents) for document in documents}
+    weights = LossWeights(documents, empty_targets)
     total = torch.zeros((), device=model.device)
     if not torch.is_grad_enabled():
         depth = 1  # the same numbers
@@ -77,7 +70,7 @@ def train(
     held = _Held(backward) if depth is None else None
     for group in _groups(model, documents, trunk_batch, depth):
         steps = list(group.steps())
-        labels, scales = zip(*(_labels(step, weights, empty_targets, model.device) for step in steps), strict=True)
+        labels, scales = zip(*(_labels(step, weights, model.device) for step in steps), strict=True)
         encoded: list[_Cut] = []
         for step, scale in zip(steps, scales, strict=True):
             with _grad_where(scale, always=depth is None):
@@ -213,19 +206,13 @@ def _length(row: Sequence[int], config: Any) -> int:
     return next((at for at, token in enumerate(row[1:], 1) if token in ends), len(row) - 1)
 
 
-def _labels(
-    step: Step, weights: Mapping[int, float], empty_targets: bool, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _labels(step: Step, weights: LossWeights, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """The targets, padded with -100, and the weight in the loss of a token of each document."""
     targets = [document.targets[step.number] for document in step.documents]
     labels = torch.full((len(targets), max(map(len, targets))), -100)
     for row, target in zip(labels, targets, strict=True):
         row[: len(target)] = torch.tensor(target)
-    scale = [
-        weights[id(document)] if empty_targets or not is_empty(document, step.number) else 0.0
-        for document in step.documents
-    ]
-    return labels.to(device), torch.tensor(scale, device=device)
+    return labels.to(device), torch.tensor(weights.of(step.documents, step.number), device=device)
 
 
 def _encode(model: AwesomeBart, memory: Memories, step: Step, ahead: _Ahead | None) -> AwesomeEncoderOutput:

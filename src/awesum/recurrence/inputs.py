@@ -53,17 +53,23 @@ def salience_rows(documents: Sequence[DocumentInputs], number: int, length: int)
     return rows
 
 
-def is_empty(document: DocumentInputs, number: int) -> bool:
-    """Whether a target is the empty summary."""
-    return len(document.targets[number]) <= document.special
+class LossWeights:
+    """The weight of a target token of each document: the mean over its tokens, averaged over the documents."""
 
+    def __init__(self, documents: Sequence[DocumentInputs], empty_targets: bool) -> None:
+        """With `empty_targets=False`, empty targets are not in the loss."""
+        self.empty_targets = empty_targets
+        self.weights = {id(document): 1 / max(self._tokens(document), 1) / len(documents) for document in documents}
 
-def token_weight(document: DocumentInputs, empty_targets: bool) -> float:
-    """The weight of one target token in the mean over all of them."""
-    count = sum(
-        len(target) for number, target in enumerate(document.targets) if empty_targets or not is_empty(document, number)
-    )
-    return 1 / count if count else 0.0
+    def of(self, documents: Sequence[DocumentInputs], number: int) -> list[float]:
+        """For the targets of segment `number`; 0 if a target is not in the loss."""
+        return [self.weights[id(document)] * self._counts(document, number) for document in documents]
+
+    def _tokens(self, document: DocumentInputs) -> int:
+        return sum(len(target) for number, target in enumerate(document.targets) if self._counts(document, number))
+
+    def _counts(self, document: DocumentInputs, number: int) -> bool:
+        return self.empty_targets or len(document.targets[number]) > document.special
 
 
 def longest_first(documents: Sequence[DocumentInputs]) -> list[int]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from awesum.recurrence.inputs import DocumentInputs, is_empty, token_weight
+from awesum.recurrence.inputs import DocumentInputs, LossWeights
 
 
 class Batch(NamedTuple):
@@ -41,12 +41,11 @@ def targets(
     """The labels, (B, T), and the weight of each document's tokens in the loss, (B,)."""
     longest = max(len(document.targets[0]) for document in documents)
     labels = torch.full((len(documents), longest), -100, device=device)
-    weights = torch.zeros(len(documents), device=device)
-    for row, document in enumerate(documents):
-        if empty_targets or not is_empty(document, 0):
+    weights = LossWeights(documents, empty_targets).of(documents, 0)
+    for row, (document, weight) in enumerate(zip(documents, weights, strict=True)):
+        if weight:
             labels[row, : len(document.targets[0])] = torch.tensor(document.targets[0], device=device)
-            weights[row] = token_weight(document, empty_targets) / len(documents)
-    return labels, weights
+    return labels, torch.tensor(weights, device=device)
 
 
 def weighted_loss(
