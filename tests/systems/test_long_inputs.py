@@ -165,11 +165,12 @@ def test_system_learns_four_documents_and_writes_them_again(
     assert record(model)["state"] == "finished"
     assert systems.kind_of(str(model)) is systems.find(system)
 
-    for name in ("first", "second"):
+    for name in ("first", "second") if epochs > 2 else ("first",):
         code, out, err = awesum("predict", model, "--data", data, "--raw", "-o", tmp_path / f"{name}.jsonl", "--quiet")
         assert code == 0, err
     written = predictions(tmp_path / "first.jsonl")
-    assert written == predictions(tmp_path / "second.jsonl")
+    if epochs > 2:
+        assert written == predictions(tmp_path / "second.jsonl")
     if (
         epochs > 2 and system != "extract-abstract"
     ):  # which reads what the oracle selects in training, and the extractor later
@@ -190,7 +191,11 @@ def test_system_learns_four_documents_and_writes_them_again(
 
 
 @pytest.mark.parametrize(
-    "own", [{"system": "unlimiformer", "mode": "alternating", "retrieved": 20}, {"system": "cached"}]
+    "own",
+    [
+        {"system": "unlimiformer", "mode": "alternating", "retrieved": 20},
+        pytest.param({"system": "cached"}, marks=pytest.mark.slow),
+    ],
 )
 def test_interrupted_run_ends_where_the_whole_one_does(
     own: dict[str, Any], bart: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -260,7 +265,7 @@ def test_cached_holds_the_graph_of_one_chunk(tiny_bart_folder: Path, monkeypatch
     assert with_graph == [(16, False), (16, False), (8, False), (16, True), (16, True), (8, True)]
 
 
-@pytest.mark.parametrize("system", OWN)
+@pytest.mark.parametrize("system", ["block-attention", "long-t5", "unlimiformer", "pagesum", "cached"])
 def test_gradient_checkpointing_changes_no_gradient(system: str, base: Any, tiny_bart_folder: Path) -> None:
     name = base(system) if system == "long-t5" else str(tiny_bart_folder)
     options = (

@@ -48,7 +48,7 @@ def load(kind: Any, name: str, check: Check, *, dtype: Any = None, **changes: An
             model.start_new_weights()
         model = model if loaded_as is kind else kind.convert(model, config)
         if model.generation_config.decoder_start_token_id is None:
-            model.generation_config.decoder_start_token_id = config.decoder_start_token_id
+            model.generation_config.decoder_start_token_id = model.config.decoder_start_token_id
         return model
 
 
