@@ -14,7 +14,7 @@ from typing import Any
 
 from awesum.datasets import PUBLIC, examples, is_public, load
 from awesum.errors import AwesumError
-from awesum.reproduce.plan import Plan
+from awesum.reproduce.plan import EXTRACTOR, Plan
 from awesum.reproduce.weights import look
 from awesum.training import record
 from awesum.training.settings import TrainingSettings
@@ -96,7 +96,7 @@ def estimate(plan: Plan, row: str, train: Size, test: Size, speed: float) -> Est
         training = batches / known["batches_per_second"]
     else:
         training = batches * settings.batch_size * _read(settings, train) * 6 * parameters / (USED * speed)
-    predicting = test.documents * _predicting(settings, options, test, parameters, speed)
+    predicting = 0.0 if row == EXTRACTOR else test.documents * _predicting(settings, options, test, parameters, speed)
     if plan.predictions(row).with_suffix(".run.json").exists():
         predicting /= 2
     is_trained = known is not None and record.is_finished(known)

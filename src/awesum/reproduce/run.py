@@ -25,6 +25,7 @@ from awesum.reproduce.result import Made, Result, choose_sample
 from awesum.reproduce.row import RowMaker
 from awesum.reproduce.weights import look
 from awesum.settings import CENTRALITY, SHIPPED
+from awesum.summary import count
 from awesum.training import record
 from awesum.workers import cores
 
@@ -252,10 +253,12 @@ def describe(plan: Plan, say: Say = print) -> float:
         needed = estimate.estimate(plan, each, train, test, speed)
         total += needed.seconds
         say(
-            f"{name}  {needed.state}; {settings.system} from {look(settings.base)}; {needed.steps:,} steps of "
-            f"{settings.accumulation} batches, {settings.epochs:g} epochs; about {estimate.shown_time(needed.seconds)}"
+            f"{name}  {needed.state}; {settings.system} from {look(settings.base)}; {count(needed.steps, 'step')}, "
+            f"{settings.epochs:g} x {train.documents:,} documents; about {estimate.shown_time(needed.seconds)}"
         )
-    say(f"about {estimate.shown_time(total)} on this machine, by arithmetic: expect a factor of 3 either way")
+    say(
+        f"about {estimate.shown_time(total)} on this machine: a rough figure, by arithmetic, without loading and scoring"
+    )
     return total
 
 
