@@ -96,3 +96,19 @@ class TrainerHooks:
     def load_weights(self, folder: str, load: Callable[[], None]) -> None:
         """Load the model from a checkpoint."""
         load()
+
+
+class BeamHooks:
+    """For a model that generates: which of its inputs are repeated for each beam."""
+
+    undivided_inputs: Sequence[str] = ()
+    """Inputs that beams share: these keep one row per document."""
+
+    def _expand_inputs_for_generation(
+        self, expand_size: int = 1, is_encoder_decoder: bool = False, input_ids: Any = None, **inputs: Any
+    ) -> Any:
+        shared = {name: inputs.pop(name) for name in self.undivided_inputs if name in inputs}
+        # As for a decoder alone: the library would ask for the encoder's output, which is not to be repeated.
+        expand = super()._expand_inputs_for_generation  # type: ignore[misc]
+        input_ids, inputs = expand(expand_size, False, input_ids, **inputs)
+        return input_ids, {**inputs, **shared}

@@ -26,7 +26,10 @@ from awesum.systems.chat import Chat
 from awesum.systems.se3 import Se3
 from tests.golden.flows import adapter_folder
 
-SHIPPED = {"adapter", "awesome", "awesum", "chat", "extract", "lead", "oracle", "se3", "smollm2"}
+LONG_INPUT = {
+    "block-attention", "cached", "extract-abstract", "long-t5", "longformer", "pagesum", "truncated", "unlimiformer",
+}  # fmt: skip
+SHIPPED = {"adapter", "awesome", "awesum", "chat", "extract", "lead", "oracle", "se3", "smollm2", *LONG_INPUT}
 
 ONE_FILE = '''
 from awesum.systems.lead import Lead
@@ -86,7 +89,8 @@ def test_every_system_says_what_it_is(name: str) -> None:
     assert system.name == name
     assert system.description.strip()
     assert "\n" not in system.description
-    assert system.trains() == (name in {"adapter", "awesome", "se3"})
+    assert system.trains() == (name in {"adapter", "awesome", "se3", *LONG_INPUT})
+    assert (system.taxonomy is not None) == (name in {"awesome", "se3", *LONG_INPUT})
     assert system.needs_reference == (name == "oracle")
 
 

@@ -125,7 +125,9 @@ def test_old_name_of_the_base_is_refused_with_the_new_one(tmp_path: Path) -> Non
 
 
 def test_system_that_does_not_train_or_exist() -> None:
-    assert "lead does not train: choose from adapter, awesome, se3" in refused(None, NEEDED | {"system": "lead"})
+    assert "lead does not train: choose from adapter, awesome, block-attention," in refused(
+        None, NEEDED | {"system": "lead"}
+    )
     assert "did you mean 'awesome'" in refused(None, NEEDED | {"system": "awesom"})
 
 

@@ -26,7 +26,13 @@ def run(options: argparse.Namespace) -> int:
     from awesum.systems import find, names
 
     rows = [
-        {"name": name, "description": kind.description, "paper": kind.paper, "trains": kind.trains()}
+        {
+            "name": name,
+            "description": kind.description,
+            "paper": kind.paper,
+            "trains": kind.trains(),
+            "taxonomy": kind.taxonomy._asdict() if kind.taxonomy else None,
+        }
         for name, kind in ((name, find(name)) for name in names())
     ]
     if options.json:
@@ -36,4 +42,6 @@ def run(options: argparse.Namespace) -> int:
     for row in rows:
         details = "; ".join(filter(None, [str(row["paper"]), "trains" if row["trains"] else ""]))
         print(f"{row['name']:{width}}  {row['description']}" + (f" [{details}]" if details else ""))
+        if taxonomy := find(str(row["name"])).taxonomy:
+            print(f"{'':{width}}  {taxonomy}")
     return 0

@@ -182,12 +182,12 @@ class BartLayout(Layout):
         previous: list[int] = []
         following: list[int] = []
         if with_text:
-            frame = len(self._target_ids(_after_query(augment("-", ["-"], ["-"]), query)))
+            frame = len(self._target_ids(after_query(augment("-", ["-"], ["-"]), query)))
             room = self.window - segment.tokens - frame
             _, previous, following = fit(segment, analysis.sentences, room, others=selected)
         while True:
             before, after = ([analysis.plain(index) for index in side] for side in (previous, following))
-            content = _after_query(augment(text, before, after) if with_text else text, query)
+            content = after_query(augment(text, before, after) if with_text else text, query)
             ids = self._target_ids(content)
             if len(ids) <= self.window:
                 tail = len(augment(text, before, after)) - len(augment(text, before)) if with_text else 0
@@ -207,7 +207,7 @@ class BartLayout(Layout):
         """The tokens of a sentence among those of its segment."""
         segment = analysis.segments[number]
         text = analysis.document.text[segment.start : segment.end]
-        content = _after_query(text.strip(), analysis.query)
+        content = after_query(text.strip(), analysis.query)
         shift = len(content) - len(text.strip()) - (segment.start + len(text) - len(text.lstrip()))
         # Without the white space around it, which many tokenizers count to the first token of the next sentence.
         quote = analysis.quote(index)
@@ -225,7 +225,8 @@ class BartLayout(Layout):
         return self.tokenizer(text, split_special_tokens=True, verbose=False)["input_ids"]
 
 
-def _after_query(text: str, query: str | None) -> str:
+def after_query(text: str, query: str | None) -> str:
+    """A text with the query before it, if there is one."""
     return f"{query.strip()} {text}" if query else text
 
 

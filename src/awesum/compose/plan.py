@@ -89,6 +89,11 @@ class Plan(ABC):
         """The prompt that writes the known answer of an interrupted run to memory."""
         raise AssertionError("there is no memory")
 
+    @property
+    def tokens_read(self) -> int:
+        """The tokens of the document that were read."""
+        return self.analysis.tokens
+
     def notes(self, parts: Sequence[Part], complete: bool) -> Iterator[str]:
         """What was removed, cut or replaced."""
         return iter(())
@@ -320,7 +325,7 @@ class OwnWords(Plan):
         own = itemgetter(slice(segment.first, segment.last))
         found = []
         for text, row in zip(written, cosines, strict=True):
-            near = sorted({*range(segment.first, segment.last), *(int(index) for index in row.argsort()[-ELSEWHERE:])})
+            near = self._possible_sources(segment, row)
             [verdict] = self.verifier.judge([self.analysis.plain(index) for index in near], [text])
             if self.strict and not self.verifier.supports(verdict, strict=True):
                 self._removed += 1
@@ -330,6 +335,10 @@ class OwnWords(Plan):
             similarity = round(float(row[source]), 3)
             found.append(SummarySentence(text, self.analysis.quote(source), similarity, round(verdict.support, 3)))
         return found
+
+    def _possible_sources(self, segment: Segment, cosines: NDArray[np.float32]) -> list[int]:
+        """The sentences that may support one that was written: those of its segment, and those most like it."""
+        return sorted({*range(segment.first, segment.last), *(int(index) for index in cosines.argsort()[-ELSEWHERE:])})
 
     def _is_kept(self, sentence: str) -> bool:
         """A small model tends to invent figures, amounts and names, and one with a memory to repeat itself."""

@@ -142,7 +142,7 @@ class Session:
             document=self.analysis.document,
             tokens=tokens,
             segments=self.analysis.segments,
-            figures=Figures(tokens, round(time.perf_counter() - self._started, 2), peak_memory()),
+            figures=Figures(self.plan.tokens_read, round(time.perf_counter() - self._started, 2), peak_memory()),
             settings=self.settings,
             notes=[*self._notes, *self.plan.notes(self.parts, self.complete)],
             complete=self.complete,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from awesum.compose.prompts import DocumentPrompt
 from awesum.engine.engine import Engine, News, Writing
 from awesum.models.prompt import Answer
-from awesum.recurrence import generate
+from awesum.recurrence import DocumentInputs, generate
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-    from awesum.models.bart import AwesomeBart
 
 TRUNK_BATCH = 4
 """Segments whose layers below the memory run together."""
@@ -26,7 +24,7 @@ class Seq2SeqEngine(Engine):
     part of the next one; so is one with parts of an interrupted run, alone.
     """
 
-    def __init__(self, model: AwesomeBart, tokenizer: PreTrainedTokenizerBase, rows: int = 1) -> None:
+    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase, rows: int = 1) -> None:
         super().__init__()
         self.model, self.tokenizer, self.rows = model, tokenizer, rows
         self._batch: list[Writing] = []
@@ -79,7 +77,13 @@ class Seq2SeqEngine(Engine):
             return
         prompts = [self._prompts.pop(id(session)) for session in self._batch]
         inputs = [prompt.inputs for prompt in prompts]
-        self._answers = generate(self.model, inputs, trunk_batch=TRUNK_BATCH, known=prompts[0].known)
+        self._answers = self._generate(inputs, prompts[0].known)
+
+    def _generate(
+        self, documents: Sequence[DocumentInputs], known: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[int, int, list[int]]]:
+        """Index of the document, number of the segment, and tokens of each part, as soon as it is there."""
+        return generate(self.model, documents, trunk_batch=TRUNK_BATCH, known=known)
 
     def drop(self, session: Writing) -> None:
         """Stop writing a session."""

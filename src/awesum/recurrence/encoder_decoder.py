@@ -29,6 +29,7 @@ from awesum.recurrence.inputs import (
     salience_rows,
     token_weight,
 )
+from awesum.recurrence.whole import weighted_loss
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def train(
                 )
                 memory = replace(memory, decoder=answer.memory.decoder)
                 if scale.any():
-                    loss = _loss(answer.logits, its_labels, scale, label_smoothing)
+                    loss = weighted_loss(answer.logits, its_labels, scale, label_smoothing)
                     (held.losses.append if held else backward)(loss)
                     total += loss.detach()
             del answer
@@ -129,13 +130,6 @@ class _Held:
 def _grad_where(scale: torch.Tensor, always: bool = False) -> torch.set_grad_enabled:
     """A step without loss needs no graph, unless a later one goes back through it."""
     return torch.set_grad_enabled((always or bool(scale.any())) and torch.is_grad_enabled())
-
-
-def _loss(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, label_smoothing: float) -> torch.Tensor:
-    losses = torch.nn.functional.cross_entropy(
-        logits.transpose(1, 2).float(), labels, reduction="none", label_smoothing=label_smoothing
-    )
-    return (losses.sum(1) * scale).sum()
 
 
 def _decoder_trunk(

@@ -34,6 +34,9 @@ class DocumentInputs:
     """For a memory that keeps the most salient tokens: how salient the sentence of each token of each segment is, 0 if
     it is not selected. Empty: all tokens alike."""
 
+    is_paged: bool = False
+    """Whether `segments` are pages of one input, with one target for all of them."""
+
     @property
     def tokens(self) -> int:
         """The number of tokens that training on it processes."""

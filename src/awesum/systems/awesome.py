@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from awesum.errors import AwesumError
@@ -16,12 +15,11 @@ from awesum.models.memory_settings import (
     memory_choices,
 )
 from awesum.settings import Settings, setting
-from awesum.systems.system import System, digest
+from awesum.systems.encoder_decoder import EncoderDecoder, WritingSettings, at_least
+from awesum.systems.system import Taxonomy
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-    from awesum.analysis.analysis import Analysis, Analyst
+    from awesum.analysis.analysis import Analysis
     from awesum.analysis.segmentation import Limits
     from awesum.compose.layouts import BartLayout
     from awesum.compose.plan import Plan
@@ -33,22 +31,16 @@ SIDE_BY_SIDE = 4
 
 
 @dataclass(frozen=True)
-class BartSettings:
+class BartSettings(WritingSettings):
     """How a BART is trained from segment to segment, and how it writes afterwards."""
 
-    default_base: ClassVar[str] = "facebook/bart-large"
     changeable: ClassVar[tuple[str, ...]] = ("trunk_batch", "gradient_checkpointing")
-    """Settings that may change when a run is resumed: they cost time or memory, and change no result."""
 
     trunk_batch: int = setting(1, "segments whose layers below the memory run together")
-    gradient_checkpointing: bool = setting(False, "compute layers twice instead of keeping what they computed")
-    num_beams: int = setting(4, "beams when the trained model writes")
-    no_repeat_ngram: int = setting(5, "no run of this many tokens twice in a part; 0: no limit")
-    max_part: int = setting(1024, "tokens of a part at most")
 
     def __post_init__(self) -> None:
-        _at_least(self, 1, "trunk_batch", "num_beams", "max_part")
-        _at_least(self, 0, "no_repeat_ngram")
+        super().__post_init__()
+        at_least(self, 1, "trunk_batch")
 
     @property
     def model_config(self) -> dict[str, Any]:
@@ -81,7 +73,7 @@ class AwesomeSettings(BartSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choices(self, self.choices)
-        _at_least(self, 1, "memory_size", "compression_ratio", "salient_size")
+        at_least(self, 1, "memory_size", "compression_ratio", "salient_size")
         check_memory_training(self.memory, self.memory_depth, self.new_learning_rate)
         if self.memory_depth is None and self.gradient_checkpointing:
             raise AwesumError(
@@ -95,13 +87,7 @@ class AwesomeSettings(BartSettings):
         return {name: getattr(self, name) for name in sorted(own - {"memory_depth", "new_learning_rate"})}
 
 
-def _at_least(settings: object, least: int, *names: str) -> None:
-    for name in names:
-        if not getattr(settings, name) >= least:
-            raise AwesumError(f"{name} must be {least} or more, not {getattr(settings, name)}")
-
-
-class Awesome(System):
+class Awesome(EncoderDecoder):
     """`AwesomeBart` as `awesum train` saves it, or a plain BART, which then goes without memory (Se3)."""
 
     name = "awesome"
@@ -110,12 +96,8 @@ class Awesome(System):
     settings_class: ClassVar[type | None] = AwesomeSettings
     training = "awesum.training.awesome:AwesomeTraining"
     model_types: ClassVar[tuple[str, ...]] = ("bart", "awesome-bart")
-    style = "abstract"
-    default_length = "10%"  # the model decides; the salient tenth is shown beside each part
-
-    def __init__(self, model: str | None = None, *, analyst: Analyst | None = None) -> None:
-        super().__init__(model, analyst=analyst)
-        self._lock = Lock()
+    bases = ("bart", "awesome-bart")
+    taxonomy = Taxonomy("x_i -> y_i", "segment + memory", "segment + salient", "segment + memory")
 
     @cached_property
     def config(self) -> AwesomeConfig:
@@ -123,13 +105,6 @@ class Awesome(System):
         from awesum.models.bart import load_config
 
         return load_config(self.model)
-
-    @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer, without the weights."""
-        from awesum.loading import load_tokenizer
-
-        return load_tokenizer(self.model)
 
     @property
     def limits(self) -> Limits:
@@ -141,32 +116,10 @@ class Awesome(System):
 
         return BartLayout(self.tokenizer, self.config, notes.append)
 
-    @property
-    def writer(self) -> AwesomeBart:
-        """The model, loaded once."""
-        with self._lock:
-            return self._writer
-
-    @cached_property
-    def _writer(self) -> AwesomeBart:
+    def _load_writer(self) -> AwesomeBart:
         from awesum.models.bart import load_recurrent
 
         return load_recurrent(self.model)
-
-    def prepare(self) -> None:
-        """Load the encoder, the extractor, the verifier and the tokenizer."""
-        self.analyst.load()
-        _ = self.tokenizer, self.config, self.verifier
-
-    def load(self) -> None:
-        """Load the model."""
-        _ = self.writer
-
-    def fingerprint(self) -> str:
-        """Of all weights."""
-        from awesum.loading import fingerprint
-
-        return digest(self.name, fingerprint(self.model), self.analyst.fingerprint(), self.verifier_name())
 
     def plan(self, analysis: Analysis, settings: Settings, notes: list[str]) -> Plan:
         """The document whole, answered segment by segment."""
@@ -182,25 +135,12 @@ class Awesome(System):
             strict=settings.strict,
         )
 
-    def recorded(self, settings: Settings) -> dict[str, Any]:
-        """With the verifier, and with the number format and why it is this one."""
-        from awesum.loading import choose_device
-
-        dtype = str(self.writer.dtype).removeprefix("torch.")
-        reasons = {"dtype": dtype, "dtype_reason": choose_device()[2]}
-        return super().recorded(settings) | {"verifier": self.verifier_name()} | reasons
-
     def engine(self, settings: Settings) -> Engine:
         """As many documents as the memory limit has room for."""
         from awesum.engine.seq2seq import Seq2SeqEngine
-        from awesum.footprint import READING, RUNTIME, Footprint, parse_size
 
         model = self.writer
         config, generation = model.config, model.generation_config
         beams, longest = generation.num_beams or 1, generation.max_length or 1024
         per_document = beams * longest * 2 * config.decoder_layers * config.d_model * model.dtype.itemsize
-        encoder = self.analyst.encoder.model.get_memory_footprint()
-        fixed = RUNTIME + encoder + self.verifier.bytes() + model.get_memory_footprint() + READING
-        limit = parse_size(settings.max_memory) if settings.max_memory else None
-        rows = Footprint(fixed, per_document).prompts(limit, SIDE_BY_SIDE)
-        return Seq2SeqEngine(model, self.tokenizer, rows)
+        return Seq2SeqEngine(model, self.tokenizer, self._rows(settings, per_document, SIDE_BY_SIDE))

@@ -15,7 +15,7 @@ from awesum.systems.system import System
 if TYPE_CHECKING:
     from awesum.analysis.analysis import Analyst
 
-_NOT_SYSTEMS = {"system", "registry"}
+_NOT_SYSTEMS = {"system", "registry", "encoder_decoder", "long_input"}
 
 
 def names() -> list[str]:

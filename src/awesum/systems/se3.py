@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from awesum.systems.awesome import Awesome, BartSettings
+from awesum.systems.system import Taxonomy
 
 
 @dataclass(frozen=True)
@@ -20,3 +21,4 @@ class Se3(Awesome):
     paper = "Moro and Ragazzi, 2022: Semantic Self-Segmentation (Se3)"
     settings_class = Se3Settings
     model_types = ()
+    taxonomy = Taxonomy("x_i -> y_i", "segment", "segment", "segment")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from awesum.length import Length
 from awesum.settings import EXACT, EXTRACT, Settings, Style
@@ -36,6 +36,26 @@ ENGLISH = frozenset({"en"})
 """What the embedded models were trained on."""
 
 
+class Taxonomy(NamedTuple):
+    """A row of the paper's first table: what a system reads and writes, and how much of it each half has in view.
+
+    `x` is the document, `x_e` extracted sentences, `x_1` its beginning and `x_i` a segment; `y` is the summary and
+    `y_i` the part of a segment.
+    """
+
+    in_out: str
+    """In -> Out: longer ones take more memory."""
+    enc: str
+    """Enc: what each token is encoded with: the full document, or a part of it."""
+    enc_dec: str
+    """Enc <- Dec: what of the encoded document the decoder sees."""
+    dec: str
+    """Dec: what of the summary the decoder sees: all that was written before, or the current part."""
+
+    def __str__(self) -> str:
+        return f"{self.in_out}; Enc: {self.enc}; Enc <- Dec: {self.enc_dec}; Dec: {self.dec}"
+
+
 def no_progress(stage: str, done: int, total: int) -> None:
     """Nobody is watching."""
 
@@ -54,6 +74,10 @@ class System(ABC):
     """`module:class` of the `Trainable` that trains it, imported by training alone."""
     model_types: ClassVar[tuple[str, ...]] = ()
     """The `model_type` of the pretrained models that it runs on."""
+    bases: ClassVar[tuple[str, ...]] = ()
+    """The `model_type` of the pretrained models that it can be trained from."""
+    taxonomy: ClassVar[Taxonomy | None] = None
+    """Its row in the paper's first table, if it reads and writes with an encoder-decoder."""
     style: ClassVar[Style] = "extract"
     """Whether it copies sentences or writes them."""
     default_model: ClassVar[str] = ""

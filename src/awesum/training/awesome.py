@@ -42,12 +42,7 @@ class AwesomeTraining(Trainable):
     def model(self) -> AwesomeBart:
         """The model, in single precision whatever it was saved in: small updates would be rounded away."""
         model = AwesomeBart.from_pretrained(self.base, **self.config).float()
-        model.generation_config.update(
-            num_beams=self.settings.num_beams,
-            no_repeat_ngram_size=self.settings.no_repeat_ngram,
-            max_length=min(self.settings.max_part, model.config.max_position_embeddings),
-            early_stopping=True,
-        )
+        model.generation_config.update(**self.settings.generation(model.config.max_position_embeddings))
         if self.settings.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         return model

@@ -51,6 +51,7 @@ def train(
     precision, reason = _precision(settings)
     extractor = _extractor(settings)
     trainable = make(settings.system, settings.base, options)  # checks all settings, loads nothing
+    trainable.check_precision(precision)
     output = _writable(Path(settings.output).expanduser())
     earlier, checkpoint = record.read(output), last_checkpoint(output)
     if checkpoint and not earlier:

@@ -124,6 +124,7 @@ def read_settings(recipe: str | Path | None, changes: Mapping[str, Any]) -> tupl
             raise AwesumError(f"the setting {old} was renamed: say --{new} (or `{new}:` in a recipe)")
     system = str(values.get("system") or system_for(str(values.get("base") or "")))
     common, own = {field.name: field for field in fields(TrainingSettings)}, own_fields(system)
+    values = {**getattr(settings_class(system), "defaults", {}), **values}
     for name in values:
         if name not in common | own:
             raise _unknown(str(name), system, [*common, *own])

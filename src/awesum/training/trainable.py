@@ -54,6 +54,9 @@ class Trainable(ABC):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the model."""
 
+    def check_precision(self, precision: str) -> None:  # noqa: B027
+        """Refuse a number format that the model cannot be trained in."""
+
     def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:
         """The weights that the pretrained model does not have, and their peak learning rate, if it is another one."""
         return (), None
