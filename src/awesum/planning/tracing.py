@@ -20,7 +20,13 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
@@ -34,6 +40,8 @@ KINDS: tuple[Kind, ...] = ("weights", "gradients", "optimizer", "activations", "
 Attention = Literal["eager", "fused", "own"]
 BLOCK = 512
 """A GPU's allocator gives out multiples of this many bytes."""
+SMALL = 2**26
+"""Up to this many numbers (a mask of 8,192 by 8,192), what depends on no weight is computed: models ask about it."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +76,27 @@ class Tracer(TorchDispatchMode):
         self.peak = Peak(0, dict(self._sums), "")
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        is_known = not any(map(_is_fake, tree_leaves((args, kwargs))))
+        try:
+            result = func(*args, **kwargs)
+            is_asked = is_known and self._has_values(result)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            if not is_known:
+                raise
+            is_asked = True
+        if is_asked:
+            with unset_fake_temporarily():
+                result = func(*args, **kwargs)
         for each in tree_leaves(result):
             if isinstance(each, torch.Tensor):
                 self._see(each)
         return result
+
+    def _has_values(self, result: Any) -> bool:
+        """Whether a fake result should be computed: models look into masks, which no fake tensor allows."""
+        made = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+        return any(map(_is_fake, made)) and all(each.numel() <= SMALL for each in made)
 
     def name(self, model: nn.Module) -> None:
         """Learn the names of a model's modules, and that its parameters and buffers are weights."""
@@ -139,6 +163,10 @@ class Tracer(TorchDispatchMode):
             self.total -= storage.bytes
 
 
+def _is_fake(each: Any) -> bool:
+    return isinstance(each, FakeTensor)
+
+
 def _memory_states(found: Any) -> Iterator[MemoryState]:
     """The states in what a model or one of its halves returns as its memory."""
     if isinstance(found, MemoryState):
@@ -152,12 +180,17 @@ def _memory_states(found: Any) -> Iterator[MemoryState]:
 
 
 @contextmanager
-def traced(attention: Attention = "fused", *, offload: bool = False, fake: bool = True) -> Iterator[Tracer]:
-    """Trace what runs inside. `offload`: what the backward pass needs is kept outside the GPU, weights excepted."""
+def traced(
+    fake: FakeTensorMode | None, attention: Attention = "fused", *, offload: bool = False
+) -> Iterator[Tracer]:
+    """Trace what runs inside: on fake tensors of that mode, or on real ones if there is none.
+
+    `offload`: what the backward pass needs is kept outside the GPU, weights excepted.
+    """
     tracer = Tracer()
     with ExitStack() as stack:
-        if fake:
-            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        if fake is not None:
+            stack.enter_context(fake)
         if attention != "own":
             stack.enter_context(_AsOnGpu(attention))
         stack.enter_context(_hooked(tracer))
@@ -213,9 +246,12 @@ class _AsOnGpu(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _dropout(
-    tensor: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> torch.Tensor:
+def fake_mode() -> FakeTensorMode:
+    """In which a model is made without weights, and then traced."""
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def _dropout(tensor: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
     return torch.native_dropout(tensor, p, True)[0] if training and p else tensor
 
 
@@ -232,8 +268,8 @@ def _eager(
     """Scores, mask, softmax, dropout and product, one after the other, as the library's `eager` attention."""
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if attn_mask is not None or is_causal:
-        mask = attn_mask if attn_mask is not None and attn_mask.is_floating_point() else scores.new_empty(scores.shape[-2:])
-        scores = scores + mask
+        is_added = attn_mask is not None and attn_mask.is_floating_point()
+        scores = scores + (attn_mask if is_added else scores.new_empty(scores.shape[-2:]))
     weights = _dropout(torch.softmax(scores, -1), dropout_p, training=True)
     return weights @ value
 
