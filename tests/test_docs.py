@@ -208,6 +208,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
         "HuggingFaceTB/SmolLM2-1.7B-Instruct": chat,
         "bert-base-uncased": made / "bert",
         "roberta-base": made / "bert",
+        "sentence-transformers/all-roberta-large-v1": made / "bert",
         "model": made / "model",
         "govreport": made / "dataset",
         "billsum": made / "dataset",

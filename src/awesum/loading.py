@@ -70,11 +70,9 @@ def fingerprint(name: str, folder: Path | None = None) -> str:
 
     A model on the hub that was never fetched has only its name.
     """
-    source = folder or Path(name)
-    if not source.is_dir():
-        source = _snapshot(name) or source
-        if not source.is_dir():
-            return name
+    source = folder or folder_of(name)
+    if source is None:
+        return name
     digest = hashlib.sha256()
     for path in sorted(source.iterdir()):
         if path.suffix in (".json", ".safetensors", ".model", ".txt", ".jinja") and path.is_file():
@@ -82,10 +80,12 @@ def fingerprint(name: str, folder: Path | None = None) -> str:
     return digest.hexdigest()
 
 
-def _snapshot(name: str) -> Path | None:
-    """The folder of a model that was fetched from the hub before."""
+def folder_of(name: str) -> Path | None:
+    """The folder of a model: the one that is named, or that of a model that was fetched from the hub before."""
     from huggingface_hub import snapshot_download
 
+    if Path(name).is_dir():
+        return Path(name)
     try:
         return Path(snapshot_download(name, local_files_only=True))
     except Exception:  # not there, or not a name on the hub: either way there is nothing to look at

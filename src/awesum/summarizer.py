@@ -205,7 +205,7 @@ def load_system(system: str | None = None, model: str | None = None, analyst: An
         return registry.load(system or EXTRACT, model, analyst=analyst)
     if model in (AWESUM, SMOLLM2):
         return registry.load(model, analyst=analyst)
-    return registry.kind_of(model)(model, analyst=analyst)
+    return registry.kind_of(model)(model, analyst=analyst or registry.analyst_of(model))
 
 
 def as_error(error: Exception, source: object) -> AwesumError:

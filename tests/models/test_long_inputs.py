@@ -84,9 +84,7 @@ LABELS = tokens(9, 2, seed=9)
 
 
 @pytest.mark.parametrize("length", [5, 16])
-def test_half_a_block_without_global_tokens_is_bart(
-    made: Any, bart: BartForConditionalGeneration, length: int
-) -> None:
+def test_half_a_block_without_global_tokens_is_bart(made: Any, bart: BartForConditionalGeneration, length: int) -> None:
     same(bart, made(BlockBart, block_size=32, global_tokens=0), tokens(length, 2), LABELS)
 
 
@@ -236,11 +234,16 @@ def without_sharing(model: Any, states: torch.Tensor, mask: torch.Tensor, beams:
         grown = []
         for score, prefix in found:
             logits = model(
-                encoder_outputs=(states,), attention_mask=mask, decoder_input_ids=torch.tensor([prefix]), use_cache=False
+                encoder_outputs=(states,),
+                attention_mask=mask,
+                decoder_input_ids=torch.tensor([prefix]),
+                use_cache=False,
             ).logits[0, -1]
             logits[config.eos_token_id] = -torch.inf
             chances = logits.log_softmax(-1)
-            grown += [(score + float(chances[token]), [*prefix, int(token)]) for token in chances.topk(2 * beams).indices]
+            grown += [
+                (score + float(chances[token]), [*prefix, int(token)]) for token in chances.topk(2 * beams).indices
+            ]
         found = sorted(grown, key=lambda pair: -pair[0])[:beams]
     return found[0][1]
 

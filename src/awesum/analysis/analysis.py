@@ -22,6 +22,7 @@ from awesum.analysis.sentences import sentence_spans
 from awesum.analysis.turns import Turns
 from awesum.document import JUNK, Document, Segment, Sentence
 from awesum.length import Length
+from awesum.settings import CENTRALITY, EMBEDDED
 from awesum.summary import Quote
 
 if TYPE_CHECKING:
@@ -144,9 +145,20 @@ class Analyst:
     The extractor reads words, not vectors, so any encoder goes with it.
     """
 
-    def __init__(self, encoder: SentenceEncoder | None = None, extractor: Salience | None = None) -> None:
+    def __init__(self, encoder: SentenceEncoder | str | None = None, extractor: Salience | None = None) -> None:
+        """An encoder that is named is loaded when it is first needed, like the shipped one."""
         self._encoder, self._extractor = encoder, extractor
         self._last: tuple[tuple[object, ...], _Reading] | None = None
+
+    @classmethod
+    def named(cls, encoder: str = "", extractor: str = "") -> Analyst:
+        """With an encoder by name or folder (`embedded` or nothing: the embedded one), and an extractor by its file,
+        or `centrality` (nothing: the shipped one)."""
+        from awesum.analysis.salience.centrality import Centrality
+        from awesum.analysis.salience.trained import TrainedSalience
+
+        chosen = Centrality() if extractor == CENTRALITY else TrainedSalience.load(extractor) if extractor else None
+        return cls(encoder if encoder != EMBEDDED and encoder else None, chosen)
 
     @property
     def has_shipped_encoder(self) -> bool:
@@ -156,12 +168,12 @@ class Analyst:
     @cached_property
     def encoder(self) -> SentenceEncoder:
         """The sentence encoder that segmentation and salience rest on."""
-        if self._encoder is not None:
-            return self._encoder
         from awesum.analysis.embedding import SentenceEncoder
         from awesum.weights import minilm_folder
 
-        return SentenceEncoder.load(minilm_folder())
+        if isinstance(self._encoder, SentenceEncoder):
+            return self._encoder
+        return SentenceEncoder.load(self._encoder or minilm_folder())
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -187,12 +199,12 @@ class Analyst:
         _ = self.encoder, self.extractor
 
     def fingerprint(self) -> list[str]:
-        """Changes whenever an analysis would: of the encoder's and the extractor's weights, without loading either."""
+        """Changes whenever an analysis would: of both models' weights, without loading the shipped ones."""
         from awesum.files import sha256
         from awesum.loading import weights_fingerprint
         from awesum.weights import MINILM_WHEEL
 
-        encoder = MINILM_WHEEL.sha256 if self._encoder is None else weights_fingerprint(self._encoder.model)
+        encoder = MINILM_WHEEL.sha256 if self._encoder is None else weights_fingerprint(self.encoder.model)
         extractor = sha256(SHIPPED_EXTRACTOR) if self._extractor is None else self._extractor.name
         return [encoder, extractor]
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "predict": "summarize every document of a dataset with a system",
     "evaluate": "score summaries against references, and compare systems",
     "train": "train a system on documents with reference summaries",
+    "reproduce": "make a table of the paper, with its numbers beside ours",
     "recipes": "list the training recipes of the paper's models, or print one",
     "data": "inspect and prepare datasets",
     "extractor": "train and evaluate the extractor (salience model)",

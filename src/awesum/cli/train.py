@@ -86,7 +86,8 @@ def _add(group: Any, field: Field[Any], text: str, **options: Any) -> argparse.A
 
 
 def _help(field: Field[Any]) -> str:
-    shown = "" if field.default == "" else f" (default: {'all' if field.default is None else field.default})"
+    is_told = field.default == "" or "(default: " in field.metadata["help"]
+    shown = "" if is_told else f" (default: {'all' if field.default is None else field.default})"
     return str(field.metadata["help"]) + shown
 
 

@@ -88,9 +88,7 @@ class LongLayout:
         name, text = analysis.document.path, analysis.segment_text(0)
         return self._inputs(name, self._pages(name, text, analysis.query))
 
-    def _inputs(
-        self, name: str, pages: Sequence[Sequence[int]], target: Sequence[int] | None = None
-    ) -> DocumentInputs:
+    def _inputs(self, name: str, pages: Sequence[Sequence[int]], target: Sequence[int] | None = None) -> DocumentInputs:
         marks = len(self._ids(""))
         targets = [] if target is None else [target]
         return DocumentInputs(name, pages, targets, special=marks, is_paged=self.is_paged)
@@ -118,7 +116,9 @@ class LongLayout:
             self.report(f"{name}: {what}{read:,} of {total:,} tokens are read ({self._reason()})")
 
     def _reason(self) -> str:
-        return f"max_tokens={self.limit:,}" if self.limit == self.max_tokens else f"the model's {self.limit:,} positions"
+        return (
+            f"max_tokens={self.limit:,}" if self.limit == self.max_tokens else f"the model's {self.limit:,} positions"
+        )
 
     def _target(self, name: str, summary: str) -> list[int]:
         ids = self._ids(summary)

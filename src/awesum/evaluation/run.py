@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from functools import partial
 from math import nan
@@ -111,7 +111,12 @@ def _select(metrics: Sequence[str]) -> tuple[list[str], list[str]]:
         for name in metrics:
             needs(name)  # an unknown one is reported before anything is read
         return [name for name in METRICS if name in metrics], []
-    chosen = [name for name in METRICS if "model" not in needs(name)]
+    return available()
+
+
+def available(models: Collection[str] = ()) -> tuple[list[str], list[str]]:
+    """All metrics that can be used here, of those with a model only `models`; and what is left out and why."""
+    chosen = [name for name in METRICS if "model" not in needs(name) or name in models]
     from awesum.metrics.english import is_installed
 
     if is_installed():

@@ -14,6 +14,7 @@ from awesum.summary import count
 
 Format = Literal["table", "markdown", "latex", "csv", "json"]
 ARROWS = {"higher": "↑", "lower": "↓", "neither": ""}
+LATEX_ARROWS = {"higher": r" $\uparrow$", "lower": r" $\downarrow$", "neither": ""}
 _IN_LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -113,9 +114,8 @@ def _markdown(evaluation: Evaluation) -> str:
 
 
 def _latex(evaluation: Evaluation) -> str:
-    arrows = {"higher": r" $\uparrow$", "lower": r" $\downarrow$", "neither": ""}
-    head = ["System", *(_escaped(column.title) + arrows[column.better] for column in evaluation.columns)]
-    rows = [[_escaped(row[0]), *row[1:]] for row in _rows(evaluation, r"\textbf{%s}")]
+    head = ["System", *(escaped(column.title) + LATEX_ARROWS[column.better] for column in evaluation.columns)]
+    rows = [[escaped(row[0]), *row[1:]] for row in _rows(evaluation, r"\textbf{%s}")]
     body = "\n".join(" & ".join(row).replace("<", "$<$") + r" \\" for row in rows)
     return (
         f"% {_heading(evaluation)}\n"
@@ -124,7 +124,8 @@ def _latex(evaluation: Evaluation) -> str:
     )  # fmt: skip
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Text for LaTeX."""
     return "".join(_IN_LATEX.get(character, character) for character in text)
 
 
@@ -153,7 +154,7 @@ def to_dict(evaluation: Evaluation) -> dict[str, Any]:
         "scores": {
             column.name: {
                 "better": column.better,
-                "range": [_finite(column.low), _finite(column.high)],
+                "range": [finite(column.low), finite(column.high)],
                 "settings": column.settings,
             }
             for column in evaluation.columns
@@ -163,8 +164,8 @@ def to_dict(evaluation: Evaluation) -> dict[str, Any]:
                 "empty": system.empty,
                 "scores": {
                     name: {
-                        "mean": _finite(cell.mean),
-                        "interval": [_finite(cell.low), _finite(cell.high)],
+                        "mean": finite(cell.mean),
+                        "interval": [finite(cell.low), finite(cell.high)],
                         "documents": cell.counted,
                         "p": cell.p,
                     }
@@ -177,6 +178,6 @@ def to_dict(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
     """None for infinity and NaN, which JSON lacks."""
     return value if isfinite(value) else None

@@ -44,11 +44,15 @@ class BlockConfig(BartConfig):
     encoder_positions: int | None = None
     """Positions of the encoder; BART's own, until they are extended."""
 
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        self.encoder_positions = self.encoder_positions or self.max_position_embeddings
+
 
 class BlockSelfAttention(BartAttention):
     """BART's self-attention with its weights, in blocks."""
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, text: torch.Tensor, extra: torch.Tensor, mask: torch.Tensor, *, shift: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The text, (B, N, d), and the global tokens, (B, G, d), after attention. `mask` (B, N) is true for tokens.
@@ -58,18 +62,18 @@ class BlockSelfAttention(BartAttention):
         size, length = self.config.block_size, text.shape[1]
         behind = -(shift + length) % size
         blocks = (shift + length + behind) // size
-        queries, keys, values = (self._heads(projection(text)) for projection in (self.q_proj, self.k_proj, self.v_proj))
+        queries, keys, values = (
+            self._heads(projection(text)) for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )
         is_text = nn.functional.pad(mask, (shift, behind)).view(-1, size)  # (B * blocks, K)
         cut = [self._blocks(nn.functional.pad(each, (0, 0, shift, behind)), size) for each in (queries, keys, values)]
         if not extra.shape[1]:
-            found = self._attend(*cut, is_text)
+            found = self._attend(cut[0], cut[1], cut[2], is_text)
             return self._joined(found, text.shape[0], slice(shift, shift + length)), extra
         of_extra = [self._heads(projection(extra)) for projection in (self.q_proj, self.k_proj, self.v_proj)]
         repeated = [each.repeat_interleave(blocks, 0) for each in of_extra[1:]]
         seen = torch.cat([is_text.new_ones(len(is_text), extra.shape[1]), is_text], 1)
-        found = self._attend(
-            cut[0], torch.cat([repeated[0], cut[1]], 2), torch.cat([repeated[1], cut[2]], 2), seen
-        )
+        found = self._attend(cut[0], torch.cat([repeated[0], cut[1]], 2), torch.cat([repeated[1], cut[2]], 2), seen)
         all_seen = torch.cat([mask.new_ones(extra.shape[:2]), mask], 1)
         of_all = self._attend(
             of_extra[0], torch.cat([of_extra[1], keys], 2), torch.cat([of_extra[2], values], 2), all_seen
@@ -114,9 +118,7 @@ class BlockEncoderLayer(BartEncoderLayer):
         )
         self.shift = config.block_size // 2 if layer_idx % 2 else 0
 
-    def forward(  # type: ignore[override]
-        self, text: torch.Tensor, extra: torch.Tensor, mask: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, text: torch.Tensor, extra: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Both streams through the layer."""
         found = self.self_attn(text, extra, mask, shift=self.shift)
         text, extra = (
@@ -142,8 +144,7 @@ class BlockEncoder(ModelHooks, BartEncoder):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
         self.layers: Any = nn.ModuleList([BlockEncoderLayer(config, index) for index in range(config.encoder_layers)])
-        positions = config.encoder_positions or config.max_position_embeddings
-        self.embed_positions = BartLearnedPositionalEmbedding(positions, config.d_model)
+        self.embed_positions = BartLearnedPositionalEmbedding(config.encoder_positions, config.d_model)
         self.global_tokens = nn.Parameter(torch.empty(config.global_tokens, config.d_model))
         self.post_init()
 
@@ -192,8 +193,7 @@ class BlockBart(LongBart):
     @torch.no_grad()
     def extend_positions(self, tokens: int | None) -> None:
         """Let the encoder read so many tokens: further positions start as copies of the first, in their order."""
-        encoder, wanted = self.model.encoder, tokens or POSITIONS
-        known = encoder.embed_positions.num_embeddings - encoder.embed_positions.offset
+        encoder, wanted, known = self.model.encoder, tokens or POSITIONS, self.config.encoder_positions
         if wanted <= known:
             return
         old = encoder.embed_positions

@@ -34,9 +34,7 @@ def load(kind: Any, name: str, check: Check, *, dtype: Any = None, **changes: An
         options = {**options, "dtype": dtype, "use_safetensors": True, "output_loading_info": True}
         own = config if loaded_as is kind else _config(loaded_as, saved, {})
         try:
-            model, report = loaded_as.from_pretrained(
-                source, config=own, ignore_mismatched_sizes=True, **options
-            )
+            model, report = loaded_as.from_pretrained(source, config=own, ignore_mismatched_sizes=True, **options)
         except OSError as error:
             if "safetensors" in str(error):
                 raise AwesumError(

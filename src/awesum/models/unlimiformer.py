@@ -75,7 +75,9 @@ class WindowEncoder(BartEncoder):
             found = super().forward(ids, attention_mask=seen).last_hidden_state
             for (row, each), states in zip(group, found, strict=True):
                 pieces[row].append(states[each.first - each.start : each.last - each.start])
-        rows = [nn.functional.pad(torch.cat(each), (0, 0, 0, input_ids.shape[1] - sum(map(len, each)))) for each in pieces]
+        rows = [
+            nn.functional.pad(torch.cat(each), (0, 0, 0, input_ids.shape[1] - sum(map(len, each)))) for each in pieces
+        ]
         return BaseModelOutput(last_hidden_state=torch.stack(rows))
 
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from awesum.errors import AwesumError
 from awesum.settings import Settings, setting
@@ -41,7 +41,7 @@ class WritingSettings:
             "num_beams": self.num_beams,
             "no_repeat_ngram_size": self.no_repeat_ngram,
             "max_length": min(self.max_part, longest or self.max_part),
-            "early_stopping": True,
+            "early_stopping": self.num_beams > 1,  # which the library refuses without beams
         }
 
 
@@ -61,6 +61,14 @@ class EncoderDecoder(System):
     def __init__(self, model: str | None = None, *, analyst: Analyst | None = None) -> None:
         super().__init__(model, analyst=analyst)
         self._lock = Lock()
+
+    @classmethod
+    def around(cls, writer: Any, tokenizer: PreTrainedTokenizerBase, name: str, analyst: Analyst) -> Self:
+        """The system with a model in memory, such as one that is being trained; `name` is what it is called."""
+        system = cls(name, analyst=analyst)
+        # In the places where it would put what it loads.
+        vars(system).update(config=writer.config, tokenizer=tokenizer, _writer=writer)
+        return system
 
     @property
     @abstractmethod

@@ -74,13 +74,24 @@ def _for_type(model_type: str) -> type[System]:
     return find("chat")
 
 
+def analyst_of(model: str) -> Analyst | None:
+    """The encoder and the extractor that a model was trained with, as its run records them; none if it does not."""
+    from awesum.analysis.analysis import Analyst
+
+    record = Path(model) / "run.json"
+    settings = _read(record).get("settings") if record.is_file() else None
+    if not isinstance(settings, dict):
+        return None
+    return Analyst.named(str(settings.get("encoder") or ""), str(settings.get("extractor") or ""))
+
+
 def load(name: str, model: str | None = None, *, analyst: Analyst | None = None) -> System:
     """A system by its name, or by a model: a folder or a name on the hub, whose system is found out.
 
     `model` names other weights for a system that is named. Weights are loaded when they are first needed.
     """
     if name in names():
-        return find(name)(model, analyst=analyst)
+        return find(name)(model, analyst=analyst or (analyst_of(model) if model else None))
     if Path(name).is_dir() or "/" in name:
-        return kind_of(name)(name, analyst=analyst)
+        return kind_of(name)(name, analyst=analyst or analyst_of(name))
     raise AwesumError(f"{_unknown(name)} (a model's folder or its name on the hub, org/model, works too)")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Mapping, Sequence
+=======
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+>>>>>>> reproduce
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +102,12 @@ class AwesomeTraining(Trainable):
     def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:
         """See `Trainable.new_weights`."""
         return list(self.model.new_weights().values()), getattr(self.settings, "new_learning_rate", None)
+
+    @contextmanager
+    def writing(self, analyst: Analyst) -> Iterator[systems.System]:
+        """See `Trainable.writing`: the model itself."""
+        kind: Any = systems.find(self.system)
+        yield kind.around(self.model, self.tokenizer, self.base, analyst)
 
     def save(self, folder: str | Path) -> None:
         """See `Trainable.save`."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Mapping, Sequence
+=======
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+>>>>>>> reproduce
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,6 +182,11 @@ class LongInputTraining(Trainable):
         """See `Trainable.new_weights`."""
         new = getattr(self.model, "new_weights", ())
         return [weight for name, weight in self.model.named_parameters() if any(part in name for part in new)], None
+
+    @contextmanager
+    def writing(self, analyst: Analyst) -> Iterator[systems.System]:
+        """See `Trainable.writing`: the model itself."""
+        yield self.kind.around(self.model, self.tokenizer, self.base, analyst)
 
     def save(self, folder: str | Path) -> None:
         """See `Trainable.save`."""

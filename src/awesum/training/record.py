@@ -18,10 +18,15 @@ from awesum import files
 from awesum.datasets import is_public
 from awesum.errors import AwesumError
 from awesum.training.settings import TrainingSettings, as_dict
+from awesum.training.validation import BEST
 from awesum.version import __version__
 
 FILE = "run.json"
 RUNNING, FINISHED = "running", "finished"
+SPEEDS = ("tokens_per_second", "batches_per_second")
+PEAKS = ("peak_memory_bytes", "peak_memory_reserved_bytes")
+SCORES = ("rouge-1", "rouge-2", "rouge-l", BEST)
+"""Of a validation, beside the loss."""
 _PLACES = ("data", "base", "encoder", "extractor")
 """Settings that name a file or a folder: the same one, however its path is written."""
 
@@ -103,6 +108,7 @@ class Record(TrainerCallback):
         documents: int,
         validation_documents: int,
         precision: str,
+        device: str,
         earlier: dict[str, Any] | None = None,
         resumed_at: int = 0,
     ) -> None:
@@ -128,9 +134,10 @@ class Record(TrainerCallback):
                 "validation_documents": validation_documents,
             },
             "precision": precision,
+            "device": device,
             "seconds": self._before,
-            "tokens_per_second": earlier.get("tokens_per_second"),
-            "peak_memory_bytes": earlier.get("peak_memory_bytes"),
+            **{name: earlier.get(name) for name in (*SPEEDS, *PEAKS)},
+            "best": earlier.get("best"),
             "history": [],
             "validation": [],
         }
@@ -155,12 +162,16 @@ class Record(TrainerCallback):
             "state": run_state,
             "seconds": round(self._before + time.perf_counter() - self._started, 1),
             "history": self._merged("history", lines, "loss", ("learning_rate",)),
-            "validation": self._merged("validation", lines, "eval_loss", ()),
+            "validation": self._merged("validation", lines, "eval_loss", tuple(f"eval_{name}" for name in SCORES)),
         }
-        if with_speed := [line for line in lines if "tokens_per_second" in line]:
-            self.content["tokens_per_second"] = with_speed[-1]["tokens_per_second"]
-            peaks = [line["peak_memory_bytes"] for line in with_speed]
-            self.content["peak_memory_bytes"] = max(*peaks, self.content["peak_memory_bytes"] or 0)
+        if scored := [entry for entry in self.content["validation"] if BEST in entry]:
+            best = max(scored, key=lambda entry: entry[BEST])
+            self.content["best"] = {"step": best["step"], BEST: best[BEST]}
+        for line in lines:
+            self.content |= {name: line[name] for name in SPEEDS if name in line}
+            for name in PEAKS:
+                if name in line:
+                    self.content[name] = max(line[name], self.content[name] or 0)
         try:
             files.write(self.path, json.dumps(self.content, indent=1) + "\n")
         except OSError as error:
@@ -179,5 +190,6 @@ class Record(TrainerCallback):
         for line in lines:
             if loss in line:
                 entry = {"step": line["step"], "epoch": round(line["epoch"], 4), "loss": line[loss]}
-                found[line["step"]] = entry | {name: line[name] for name in further}
+                known = {name.removeprefix("eval_"): line[name] for name in further if name in line}
+                found[line["step"]] = entry | known
         return [found[step] for step in sorted(found)]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import TrainingArguments, set_seed
+from transformers.training_args import OptimizerNames
 
 from awesum import datasets
 from awesum.analysis.analysis import Analyst
-from awesum.analysis.embedding import SentenceEncoder
-from awesum.analysis.salience import Salience
-from awesum.analysis.salience.centrality import Centrality
-from awesum.analysis.salience.trained import TrainedSalience
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, check_writable
 from awesum.loading import choose_device
@@ -22,9 +22,12 @@ from awesum.prepared.prepare import encoder_settings
 from awesum.prepared.splits import PreparedSplit, has_split, is_prepared, prepared
 from awesum.training import record
 from awesum.training.examples import Examples
-from awesum.training.settings import CENTRALITY, TrainingSettings, settings_class
-from awesum.training.trainable import Report, make
-from awesum.training.trainer import AwesomeTrainer, last_checkpoint, step_of
+from awesum.training.lora import with_lora
+from awesum.training.settings import TrainingSettings, settings_class
+from awesum.training.trainable import Report, Trainable, make
+from awesum.training.trainer import AwesomeTrainer, KeepBest, last_checkpoint, step_of
+from awesum.training.validation import BEST, Scores, rouge
+from awesum.verify.verifier import Verifier
 from awesum.weights import MINILM_WHEEL
 
 Data = datasets.Examples | PreparedSplit
@@ -49,9 +52,10 @@ def train(
     """
     options = settings_class(settings.system)() if options is None else options
     precision, reason = _precision(settings)
-    extractor = _extractor(settings)
-    trainable = make(settings.system, settings.base, options)  # checks all settings, loads nothing
+    chosen = Analyst.named(settings.encoder, settings.extractor)
+    trainable = with_lora(make(settings.system, settings.base, options), settings)  # checks all, loads nothing
     trainable.check_precision(precision)
+    _check_packages(settings)
     output = _writable(Path(settings.output).expanduser())
     earlier, checkpoint = record.read(output), last_checkpoint(output)
     if checkpoint and not earlier:
@@ -66,9 +70,13 @@ def train(
             return output
     else:
         earlier = None
-    is_shipped = analyst is None and not settings.encoder
-    analyst = analyst or Analyst(_encoder(settings), extractor)
+    is_shipped = analyst is None and chosen.has_shipped_encoder
+    analyst = analyst or chosen
+    if not is_shipped:
+        _ = analyst.encoder  # one that cannot be loaded is reported now
     training, validation = _training(settings, None if is_shipped else analyst), _validation(settings)
+    if settings.evaluate_every and not validation:
+        raise AwesumError(f"--evaluate-every needs a validation split, and {settings.data} has none: leave it out")
     if checkpoint:
         say(f"resuming from {checkpoint}")
     set_seed(settings.seed)
@@ -94,6 +102,7 @@ def train(
         documents=len(documents),
         validation_documents=len(measured or ()),
         precision=precision,
+        device=_device_name(),
         earlier=earlier,
         resumed_at=step_of(checkpoint) if checkpoint else 0,
     )
@@ -103,9 +112,10 @@ def train(
         train_dataset=documents,
         eval_dataset=measured,
         processing_class=trainable.tokenizer,
-        callbacks=[run],
+        callbacks=[run, *([KeepBest(settings.patience)] if settings.evaluate_every else [])],
         empty_targets=settings.empty_targets,
         label_smoothing=settings.label_smoothing,
+        validate=partial(_validate, trainable, analyst, validation) if settings.evaluate_every and validation else None,
     )
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.save_trained()
@@ -136,20 +146,6 @@ def _writable(folder: Path) -> Path:
     return folder
 
 
-def _extractor(settings: TrainingSettings) -> Salience | None:
-    """The extractor that was asked for; None for the shipped one."""
-    if not settings.extractor:
-        return None
-    return Centrality() if settings.extractor == CENTRALITY else TrainedSalience.load(settings.extractor)
-
-
-def _encoder(settings: TrainingSettings) -> SentenceEncoder | None:
-    """The sentence encoder that was asked for; None for the embedded one."""
-    if not settings.encoder:
-        return None
-    return SentenceEncoder.load(settings.encoder)
-
-
 def _training(settings: TrainingSettings, analyst: Analyst | None) -> Data:
     """The documents to train on. `analyst` is given if its encoder is not the embedded one."""
     if not is_prepared(settings.data):
@@ -173,6 +169,46 @@ def _validation(settings: TrainingSettings) -> Data | None:
     if Path(settings.data).expanduser().is_file() or "validation" not in datasets.splits(settings.data):
         return None
     return datasets.load(settings.data, "validation")[: settings.validation_documents]
+
+
+def _validate(trainable: Trainable, analyst: Analyst, validation: Data, process: int, processes: int) -> list[Scores]:
+    """ROUGE of each document of this process's share."""
+    with trainable.writing(analyst) as system:
+        system.verifier = Verifier()  # what it writes is scored as it is, so nothing need be verified with a model
+        return rouge(system, [validation[number] for number in range(process, len(validation), processes)])
+
+
+def _check_packages(settings: TrainingSettings) -> None:
+    """Refuse, before anything is loaded, what is not installed."""
+    if settings.report_to != "none" and not find_spec(settings.report_to):
+        raise AwesumError(
+            f"--report-to {settings.report_to} needs the package: pip install {settings.report_to}, or say none"
+        )
+    known = [name.value for name in OptimizerNames]
+    if settings.optim not in known:
+        near = get_close_matches(settings.optim, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
+        raise AwesumError(f"there is no optimizer {settings.optim!r}: {hint}")
+    try:
+        arguments = TrainingArguments(output_dir=settings.output, optim=settings.optim, report_to="none")
+        AwesomeTrainer.get_optimizer_cls_and_kwargs(arguments)
+    except (ImportError, ValueError, RuntimeError, AssertionError) as error:
+        package = "bitsandbytes" if not find_spec("bitsandbytes") and _is_of_bitsandbytes(settings.optim) else ""
+        advice = f"pip install {package}, or choose" if package else "choose"
+        raise AwesumError(
+            f"--optim {settings.optim} cannot be used here ({(str(error).splitlines() or ['no reason given'])[0]}): "
+            f"{advice} another, such as adamw_torch or adafactor"
+        ) from error
+
+
+def _is_of_bitsandbytes(optim: str) -> bool:
+    return any(part in optim for part in ("bnb", "paged", "lion", "ademamix")) or optim == "adamw_8bit"
+
+
+def _device_name() -> str:
+    """What trains: the name of the GPU, or the type of the device."""
+    device = choose_device()[0]
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _precision(settings: TrainingSettings) -> tuple[str, str]:
@@ -208,10 +244,15 @@ def _arguments(
         save_total_limit=settings.keep,
         logging_steps=settings.log_steps,
         logging_nan_inf_filter=False,
-        eval_strategy="epoch" if evaluate else "no",
+        eval_strategy=("steps" if settings.evaluate_every else "epoch") if evaluate else "no",
+        eval_steps=settings.evaluate_every,
+        metric_for_best_model=BEST if settings.evaluate_every else None,
+        greater_is_better=True if settings.evaluate_every else None,
+        optim=settings.optim,
         seed=settings.seed,
         disable_tqdm=quiet,
-        report_to="none",
+        report_to=settings.report_to,
+        run_name=output.name,
         remove_unused_columns=False,
         label_names=["documents"],
     )

@@ -13,24 +13,29 @@ from typing import Any, ClassVar
 
 from awesum import systems
 from awesum.errors import AwesumError
-from awesum.settings import SMOLLM2, setting
+from awesum.settings import CENTRALITY, EMBEDDED, SMOLLM2, setting
 from awesum.training.recipes import read
 
 DEFAULT_SYSTEM = "awesome"
-CENTRALITY = "centrality"
-"""The extractor that needs no training."""
 RENAMED = {"model": "base"}
 """Settings of older recipes and commands, and what they are called now."""
 
-_ONE_OR_MORE = ("batch_size", "accumulation", "max_tokens", "documents", "save_steps", "keep", "log_steps")
-_ZERO_OR_MORE = ("warmup_steps", "clipping", "label_smoothing", "weight_decay", "validation_documents", "seed")
+REPORTERS = ("none", "tensorboard", "wandb")
+
+_ONE_OR_MORE = (
+    "batch_size", "accumulation", "max_tokens", "documents", "save_steps", "keep", "log_steps", "evaluate_every",
+    "patience",
+)  # fmt: skip
+_ZERO_OR_MORE = (
+    "warmup_steps", "clipping", "label_smoothing", "weight_decay", "validation_documents", "seed", "lora_rank",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """What can be set for every system. The defaults are the paper's recipe for GovReport."""
 
-    changeable: ClassVar[tuple[str, ...]] = ("output", "save_steps", "keep", "log_steps")
+    changeable: ClassVar[tuple[str, ...]] = ("output", "save_steps", "keep", "log_steps", "report_to")
     """Settings that may change when a run is resumed: they change no result."""
 
     data: str = setting(
@@ -39,7 +44,7 @@ class TrainingSettings:
     output: str = setting("", "folder for checkpoints, run.json and the trained model")
     system: str = setting("", "the system to train: see `awesum systems` (default: the one for --base)")
     base: str = setting("", "the pretrained model: smollm2, a folder, or a name on the hub (default: the system's)")
-    encoder: str = setting("", "sentence encoder: a folder or a name on the hub (default: the embedded one)")
+    encoder: str = setting("", f"sentence encoder: a folder, a name on the hub, or {EMBEDDED} (default: {EMBEDDED})")
     extractor: str = setting("", f"a file from `awesum extractor train`, or {CENTRALITY} (default: the shipped one)")
     learning_rate: float = setting(5e-5, "peak learning rate")
     epochs: float = setting(3.0, "passes over the data")
@@ -53,10 +58,24 @@ class TrainingSettings:
     empty_targets: bool = setting(True, "whether a segment without a target teaches the model to stay silent")
     documents: int | None = setting(None, "train on the first N documents only")
     validation_documents: int | None = setting(None, "validate on the first N documents only")
+    evaluate_every: int | None = setting(
+        None,
+        "steps between evaluations: ROUGE of the summaries that the model writes for the validation documents; the "
+        "checkpoint with the best is the result (default: the loss alone, after each epoch)",
+    )
+    patience: int | None = setting(
+        None, "stop early after N evaluations without a better ROUGE (default: train to the end)"
+    )
+    optim: str = setting(
+        "adamw_torch_fused",
+        "optimizer, by the library's name: adafactor, adamw_8bit and paged_adamw_8bit (with bitsandbytes), ...",
+    )
+    lora_rank: int = setting(0, "train LoRA of this rank instead of all weights of a BART; 0: all weights")
     precision: str = setting("auto", "auto, float32, bfloat16 or float16")
     save_steps: int = setting(100, "steps between checkpoints")
     keep: int = setting(2, "number of checkpoints to keep")
     log_steps: int = setting(10, "steps between entries of the loss history")
+    report_to: str = setting("none", "where the library also sends what is logged: none, tensorboard or wandb")
     seed: int = setting(0, "seed of data order, dropout and new weights")
 
     def __post_init__(self) -> None:
@@ -74,6 +93,10 @@ class TrainingSettings:
                 raise AwesumError(f"{name} must be more than 0, not {getattr(self, name)}")
         if self.precision not in ("auto", "float32", "bfloat16", "float16"):
             raise AwesumError(f"precision={self.precision!r} is not one of auto, float32, bfloat16, float16")
+        if self.report_to not in REPORTERS:
+            raise AwesumError(f"report_to={self.report_to!r} is not one of {', '.join(REPORTERS)}")
+        if self.patience is not None and self.evaluate_every is None:
+            raise AwesumError("patience counts evaluations: say how often to evaluate with --evaluate-every STEPS")
         for name in ("data", "output"):
             if not getattr(self, name):
                 raise AwesumError(f"training needs {name}: give --{name}, or write it into the recipe")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from awesum import systems
@@ -97,9 +99,20 @@ class Trainable(ABC):
     ) -> torch.Tensor:
         """One pass over a batch: the mean of the documents' losses, whose shares go to `backward` as they come."""
 
+    @contextmanager
+    def writing(self, analyst: Analyst) -> Iterator[systems.System]:
+        """The system with the weights as they are now, to see what it writes. Here by way of the disk."""
+        with TemporaryDirectory(prefix="awesum-") as folder:
+            self.save(folder)
+            yield systems.load(folder, analyst=analyst)
+
     @abstractmethod
     def save(self, folder: str | Path) -> None:
-        """Save the trained model, for `load` and for the system to write with."""
+        """Save the trained model, for the system to write with."""
+
+    def save_checkpoint(self, folder: str | Path) -> None:
+        """Save the weights for `load`."""
+        self.save(folder)
 
     @abstractmethod
     def load(self, checkpoint: str | Path) -> None:

@@ -10,21 +10,24 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from safetensors import SafetensorError
-from transformers import PrinterCallback, ProgressCallback, Trainer
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 
 from awesum.compat import TrainerHooks
 from awesum.errors import AwesumError
 from awesum.footprint import peak_memory
 from awesum.recurrence import DocumentInputs, train
 from awesum.training.trainable import Trainable
+from awesum.training.validation import BEST, Scores, mean
 
 BUCKET = 2**25
 """Gradient values exchanged between processes at a time."""
@@ -52,16 +55,23 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         pass_over: Callable[..., torch.Tensor] = train,
         empty_targets: bool = True,
         label_smoothing: float = 0.0,
+        validate: Callable[[int, int], list[Scores]] | None = None,
         **kwargs: Any,
     ) -> None:
+        """`validate` takes the number of this process and of all processes, and scores its share of the validation
+        documents."""
         if trainable is not None:
             kwargs["model"] = trainable.model
         super().__init__(*args, data_collator=collate, **kwargs)
         self._trainable = trainable
         self._loss = partial(pass_over, self.model) if trainable is None else trainable.loss
         self._options: dict[str, Any] = {"empty_targets": empty_targets, "label_smoothing": label_smoothing}
-        self.tokens = 0
-        """Tokens that this process has trained on."""
+        self._validate = validate
+        self.memory = TrainingMemory(self.args.device)
+        self.tokens = self._batches = 0
+        """Tokens and batches that this process has trained on."""
+        self._training = 0.0
+        """Seconds that these batches took, without preparing them and without the optimizer."""
         self._started = time.perf_counter()
         self.remove_callback(ProgressCallback)
         self.remove_callback(PrinterCallback)  # the library adds it where there is no bar
@@ -89,6 +99,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         if not self.tokens:
             self._started = time.perf_counter()
         batches = self.current_gradient_accumulation_steps
+        started = time.perf_counter()
 
         def backward(loss: torch.Tensor) -> None:
             if not math.isfinite(float(loss.detach())):
@@ -101,6 +112,8 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         if self.accelerator.sync_gradients and self.accelerator.num_processes > 1:
             self._exchange_gradients(self.accelerator.unwrap_model(model))
         self.tokens += sum(document.tokens for document in documents)
+        self._batches += 1
+        self._training += time.perf_counter() - started  # a backward pass waits for its loss, so nothing is pending
         return loss / batches
 
     def prediction_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -109,6 +122,22 @@ class AwesomeTrainer(TrainerHooks, Trainer):
             options = {**self._options, "label_smoothing": 0.0}
             loss = self._loss(inputs["documents"], lambda loss: None, **options)
         return loss, None, None
+
+    def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> EvalLoopOutput:
+        """The library's, plus ROUGE of what the model writes. Training goes on as if there had been none: what it takes
+        of the GPU does not count, and the random numbers that it draws come again."""
+        with self.memory.paused(), torch.random.fork_rng():
+            output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+            if self._validate is not None:
+                scores = mean(self._scores(self._validate))
+                output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in scores.items()})
+        return output
+
+    def _scores(self, validate: Callable[[int, int], list[Scores]]) -> list[Scores]:
+        self.accelerator.unwrap_model(self.model).eval()
+        with torch.no_grad(), self.accelerator.autocast():
+            own = validate(self.args.process_index, self.args.world_size)
+        return gather_object(own) if self.args.world_size > 1 else own
 
     def _exchange_gradients(self, model: torch.nn.Module) -> None:
         """Average the gradients over the processes. A weight that a process did not use (a document of one segment
@@ -135,9 +164,15 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         )
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """The library's figures, plus tokens a second and peak memory."""
+        """The library's figures, plus speed and peak memory."""
         if "loss" in logs:
-            logs |= {"tokens_per_second": round(self.speed, 1), "peak_memory_bytes": peak(self.args.device)}
+            logs |= {
+                "tokens_per_second": round(self.speed, 1),
+                "batches_per_second": round(self._batches * self.args.world_size / max(self._training, 1e-9), 4),
+                "peak_memory_bytes": self.memory.peak,
+            }
+            if self.memory.on_gpu:
+                logs["peak_memory_reserved_bytes"] = self.memory.peak_reserved
         super().log(logs, *args, **kwargs)
 
     @property
@@ -159,9 +194,11 @@ class AwesomeTrainer(TrainerHooks, Trainer):
             raise self._unsaved(f"the checkpoint {folder}", error) from error
 
     def save_weights(self, folder: str, save: Callable[[], None]) -> None:
-        """Save what was trained as its system wants it."""
+        """Save what was trained as its system wants it, or as a checkpoint has it."""
         if self._trainable is None:
             save()
+        elif Path(folder).name.startswith(PREFIX_CHECKPOINT_DIR):
+            self._trainable.save_checkpoint(folder)
         else:
             self._trainable.save(folder)
 
@@ -173,7 +210,11 @@ class AwesomeTrainer(TrainerHooks, Trainer):
             self._trainable.load(folder)
 
     def save_trained(self) -> None:
-        """Save the trained model in the output folder."""
+        """Save the trained model in the output folder: that of the best checkpoint, if there was anything to choose."""
+        if self._trainable and self._validate and (step := self.state.best_global_step):
+            best = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{step}"
+            if step != self.state.global_step and best.is_dir():
+                self._trainable.load(best)
         try:
             self.save_model(self.args.output_dir)
         except UNSAVED as error:
@@ -214,6 +255,71 @@ def peak(device: torch.device) -> int:
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_memory()
 
 
+class TrainingMemory:
+    """Peak memory of training, in bytes: allocated and reserved on a GPU, or else resident memory of the process.
+
+    The peak of resident memory cannot be set back: it includes what evaluations take.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.on_gpu = device, device.type == "cuda"
+        self._before = (0, 0)
+        if self.on_gpu:
+            torch.cuda.reset_peak_memory_stats(device)
+
+    @property
+    def peak(self) -> int:
+        """Allocated on the GPU, or resident."""
+        return max(self._before[0], peak(self.device))
+
+    @property
+    def peak_reserved(self) -> int:
+        """Reserved on the GPU."""
+        return max(self._before[1], torch.cuda.max_memory_reserved(self.device)) if self.on_gpu else 0
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What is allocated meanwhile does not count."""
+        if self.on_gpu:
+            self._before = (self.peak, self.peak_reserved)
+        yield
+        if self.on_gpu:
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+
+class KeepBest(TrainerCallback):
+    """Saves a checkpoint whenever an evaluation is the best so far, evaluates at the end, and stops early if asked to.
+
+    It keeps no state of its own: what it decides follows from the log, which a resumed run has.
+    """
+
+    def __init__(self, patience: int | None = None) -> None:
+        self.patience = patience
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The last weights may be the best; and a run that was killed while it stopped has nothing left to do."""
+        if state.global_step >= state.max_steps:
+            control.should_evaluate = True
+        if self._is_over(state):
+            control.should_training_stop = True
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The evaluation is in the log already."""
+        if self._since_best(state) == 0:
+            control.should_save = True
+        if self._is_over(state):
+            control.should_training_stop = control.should_save = True
+
+    def _is_over(self, state: Any) -> bool:
+        return self.patience is not None and self._since_best(state) >= self.patience
+
+    @staticmethod
+    def _since_best(state: Any) -> int:
+        """Evaluations since the best one."""
+        values = [line[f"eval_{BEST}"] for line in state.log_history if f"eval_{BEST}" in line]
+        return len(values) - 1 - values.index(max(values)) if values else -1
+
+
 class Progress(ProgressCallback):
     """The library's progress bar, with loss, tokens a second and peak memory."""
 
@@ -233,11 +339,13 @@ class Progress(ProgressCallback):
             self._show()
         if logs and "eval_loss" in logs and self.training_bar is not None:
             note = f"step {state.global_step}: validation loss {logs['eval_loss']:.4f}"
+            if "eval_rouge-1" in logs:
+                note += ", ROUGE-1, -2, -L " + ", ".join(f"{100 * logs[f'eval_rouge-{n}']:.2f}" for n in "12l")
             self.training_bar.write(note, file=sys.stderr)
 
     def _show(self) -> None:
         if self.training_bar is not None:
             self.training_bar.set_postfix_str(
                 f"loss {self.loss or '-'}, {self.trainer.speed:,.0f} tokens/s, "
-                f"peak {peak(self.trainer.args.device) / 1e9:.1f} GB"
+                f"peak {self.trainer.memory.peak / 1e9:.1f} GB"
             )

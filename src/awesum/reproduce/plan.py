@@ -1,0 +1,191 @@
+"""What `awesum reproduce` is asked to do: which rows, on which data, from which weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from awesum import files, systems
+from awesum.datasets import is_public, splits
+from awesum.errors import AwesumError
+from awesum.reproduce import paper
+from awesum.settings import EMBEDDED
+from awesum.training import recipes
+from awesum.training.settings import TrainingSettings, own_fields, read_settings
+
+FILE = "reproduce.json"
+"""The file that makes a folder one of `awesum reproduce`, with its settings."""
+COMMON = ("data", "output", "system", "base", "documents", "validation_documents")
+"""Settings of a row that the plan itself decides."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One call of `awesum reproduce`. Making one checks everything that can be checked without loading a model."""
+
+    dataset: str
+    output: Path
+    rows: tuple[str, ...] = ()
+    """Rows of the table, or recipes such as `beyond/cached`; all rows of the table if none is named."""
+    data: str = ""
+    """A folder, or a public name; by default the dataset's own name."""
+    split: str = "test"
+    documents: int | None = None
+    """The first N documents of each split."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """Pretrained models instead of the recipes': by row, and under "" for every row whose system takes it."""
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Settings to change in every row whose system has them."""
+
+    def __post_init__(self) -> None:
+        table = paper.table(self.dataset)
+        object.__setattr__(self, "rows", tuple(dict.fromkeys(self.rows)) or tuple(table.rows))
+        object.__setattr__(self, "data", self.data or self.dataset)
+        for row in self.rows:
+            if row not in table.rows and row not in recipes.names():
+                near = get_close_matches(row, [*table.rows, *recipes.names()], 1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(table.rows)}"
+                raise AwesumError(f"the table of {self.dataset} has no row {row!r}: {hint}")
+        if self.documents is not None and self.documents < 1:
+            raise AwesumError(f"--documents must be more than 0, not {self.documents}")
+        self._check_names()
+        there = splits(self.data)
+        for split in ("train", self.split):
+            if there and split not in there:
+                raise AwesumError(f"{self.data} has no split {split!r}: it has {', '.join(there)} (see --split)")
+        if not there:
+            raise AwesumError(f"there is no dataset {self.data}: give --data a folder with train.jsonl and test.jsonl")
+
+    def _check_names(self) -> None:
+        for row in self.bases:
+            if row and row not in self.rows:
+                raise AwesumError(f"--base {row}=... names a row that is not made: choose from {', '.join(self.rows)}")
+        known = {name for row in self.rows for name in self._known(row)}
+        for name in self.changes:
+            if name in COMMON:
+                raise AwesumError(f"--set {name} is decided by `awesum reproduce` itself: see its other flags")
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]}?" if near else "see `awesum train --help`"
+                raise AwesumError(f"no row has a setting {name!r}: {hint}")
+
+    def _known(self, row: str) -> set[str]:
+        system = str(recipes.read(self.recipe(row))["system"])
+        return {each.name for each in fields(TrainingSettings)} | {*own_fields(system)}
+
+    @cached_property
+    def table(self) -> paper.Table:
+        """The paper's table."""
+        return paper.table(self.dataset)
+
+    def recipe(self, row: str) -> str:
+        """The name of a row's recipe."""
+        return row if "/" in row else f"{self.dataset}/{row}"
+
+    def name(self, row: str) -> str:
+        """The name of a row in tables."""
+        return self.table.rows[row].name if row in self.table.rows else row.rpartition("/")[2]
+
+    def model(self, row: str) -> Path:
+        """Where a row is trained."""
+        return self.output / "models" / _file_name(row)
+
+    def predictions(self, row: str) -> Path:
+        """The file of a row's summaries."""
+        return self.output / "predictions" / f"{_file_name(row)}.jsonl"
+
+    @property
+    def references(self) -> Path:
+        """The documents to summarize, with their reference summaries."""
+        return self.output / "test.jsonl"
+
+    def settings(self, row: str) -> tuple[TrainingSettings, Any]:
+        """The settings of a row's training run."""
+        values: dict[str, Any] = {
+            "data": self.data,
+            "output": str(self.model(row)),
+            "documents": self.documents,
+            "validation_documents": self.documents,
+            **{name: value for name, value in self.changes.items() if name in self._known(row)},
+        }
+        if base := self._base(row):
+            values["base"] = base
+        return read_settings(self.recipe(row), values)
+
+    def _base(self, row: str) -> str | None:
+        if row in self.bases or "" not in self.bases:
+            return self.bases.get(row)
+        system = systems.find(str(recipes.read(self.recipe(row))["system"]))
+        return self.bases[""] if self._type_of_base in system.bases else None
+
+    @cached_property
+    def _type_of_base(self) -> str:
+        """The kind of model that is given for all rows. For a folder without the library of models: that is slow."""
+        config = Path(self.bases[""]).expanduser() / "config.json"
+        try:
+            return str(json.loads(config.read_text(encoding="utf-8"))["model_type"])
+        except (OSError, ValueError, KeyError, TypeError):
+            from awesum.loading import load_model_type
+
+            return load_model_type(self.bases[""])
+
+    def models(self, row: str) -> list[str]:
+        """The models that a row loads, by name or folder."""
+        values = {**recipes.read(self.recipe(row)), **self.changes}
+        encoder = str(values.get("encoder") or "")
+        return [self._base(row) or str(values["base"]), *([encoder] if encoder not in ("", EMBEDDED) else [])]
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What a folder has to agree on, so that its rows can be compared. More rows may be asked for later."""
+        return {
+            "dataset": self.dataset,
+            "data": self.data if is_public(self.data) else str(Path(self.data).expanduser().resolve()),
+            "split": self.split,
+            "documents": self.documents,
+            "bases": {row: _place(base) for row, base in sorted(self.bases.items())},
+            "settings": dict(sorted(self.changes.items())),
+        }
+
+    def check_folder(self) -> None:
+        """Refuse a folder of other settings, or of something else."""
+        path = self.output / FILE
+        if not path.exists():
+            if self.output.is_dir() and any(self.output.iterdir()):
+                raise AwesumError(f"{self.output} has files that are not of `awesum reproduce`: give another --output")
+            return
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+            differing = next((name for name, value in self.key.items() if known[name] != value), None)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise AwesumError(f"cannot read {path} ({error}): give another --output") from error
+        if differing is not None:
+            raise AwesumError(
+                f"{self.output} was begun with {differing}={_shown(known[differing])}, not "
+                f"{_shown(self.key[differing])}: repeat the command as it was, or give another --output; nothing was "
+                "changed"
+            )
+
+    def write(self) -> None:
+        """Begin the folder."""
+        for folder in (self.output / "models", self.output / "predictions", self.output / "scores"):
+            folder.mkdir(parents=True, exist_ok=True)
+        files.write(self.output / FILE, json.dumps(self.key, indent=1) + "\n")
+
+
+def _file_name(row: str) -> str:
+    return row.replace("/", "-")
+
+
+def _place(base: str) -> str:
+    path = Path(base).expanduser()
+    return str(path.resolve()) if path.exists() else base
+
+
+def _shown(value: object) -> str:
+    return "all" if value is None else json.dumps(value)

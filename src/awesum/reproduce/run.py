@@ -1,0 +1,252 @@
+"""All of it: the test documents, each row, the scores, the extractor, the statistics, and the tables.
+
+Every stage leaves what it made in the folder and is not done twice: after a kill the same command resumes. A row that
+fails is reported, and the others go on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from awesum import files
+from awesum.datasets import Example, examples
+from awesum.datasets.stats import measure
+from awesum.errors import AwesumError
+from awesum.files import check_output, sha256
+from awesum.reproduce import estimate
+from awesum.reproduce.plan import Plan
+from awesum.reproduce.result import Made, Result, choose_sample
+from awesum.reproduce.row import RowMaker
+from awesum.reproduce.weights import look
+from awesum.settings import CENTRALITY
+from awesum.training import record
+from awesum.workers import cores
+
+WORTH_A_PROCESS = 50
+"""Documents."""
+Say = Callable[[str], object]
+
+
+def reproduce(
+    plan: Plan,
+    *,
+    models: Mapping[str, dict[str, Any]] | None = None,
+    trials: int | None = None,
+    quiet: bool = False,
+    say: Say = print,
+) -> Result:
+    """Make every row that is not made yet, and write the tables. `models` are the options of metrics with a model."""
+    plan.check_folder()
+    settings = {each: plan.settings(each) for each in plan.rows}  # every wrong setting is reported before any work
+    inputs = [Path(name).expanduser() for name in (plan.data, *plan.bases.values())]
+    check_output(plan.output, inputs, is_folder=True, flag="--output")
+    plan.output.mkdir(parents=True, exist_ok=True)
+    lock = files.Lock(plan.output / "reproduce")
+    if not lock.acquire():
+        raise AwesumError(f"another process is making {plan.output}: wait for it, or give another --output")
+    try:
+        plan.write()
+        documents = _write_references(plan, say)
+        errors: dict[str, str] = {}
+        with RowMaker() as maker:
+            for number, each in enumerate(plan.rows, 1):
+                title = f"row {number} of {len(plan.rows)}, {plan.name(each)}"
+                try:
+                    if is_made(plan, each, documents):
+                        say(f"{title}: made already")
+                        continue
+                    say(f"{title}: from {settings[each][0].base}")
+                    error = maker.make(plan, each, quiet=quiet)
+                except AwesumError as known:
+                    error = str(known)
+                if error is not None:
+                    errors[each] = error
+                    say(f"{title} FAILED: {error}")
+        return _report(plan, errors, documents, dict(models or {}), trials, quiet, say)
+    finally:
+        lock.release()
+
+
+def _write_references(plan: Plan, say: Say) -> int:
+    """Write the documents to summarize; returns how many."""
+    if not plan.references.exists():
+        stream = examples(plan.data, plan.split)
+        files.write(plan.references, (_line(example) for example in islice(stream, plan.documents)))
+        if stream.skipped:
+            say(f"{stream.skipped.total():,} invalid rows of {plan.data} were skipped")
+    with plan.references.open("rb") as file:
+        count = sum(1 for _ in file)
+    if not count:
+        plan.references.unlink()
+        raise AwesumError(f"the split {plan.split!r} of {plan.data} has no documents: give another --data or --split")
+    return count
+
+
+def _line(example: Example) -> bytes:
+    row: dict[str, Any] = {"id": example.id, "document": example.document, "summary": example.summary}
+    if example.query:
+        row["query"] = example.query
+    if len(example.references) > 1:
+        row["references"] = list(example.references)
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+
+
+def is_made(plan: Plan, row: str, documents: int) -> bool:
+    """Whether a row is trained with the same settings, and every document summarized by that model."""
+    trained = record.read(plan.model(row)) if plan.model(row).is_dir() else None
+    if trained is None or not record.is_finished(trained):
+        return False
+    record.check_same(plan.model(row), trained, *plan.settings(row))
+    try:
+        predicted = json.loads(plan.predictions(row).with_suffix(".run.json").read_text(encoding="utf-8"))
+        return bool(predicted["finished"] and predicted["totals"]["documents"] == documents)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _report(
+    plan: Plan,
+    errors: Mapping[str, str],
+    documents: int,
+    models: dict[str, dict[str, Any]],
+    trials: int | None,
+    quiet: bool,
+    say: Say,
+) -> Result:
+    from awesum.evaluation.significance import TRIALS
+    from awesum.reproduce import table
+
+    rows, notes = [], []
+    for each in plan.rows:
+        base = look(plan.settings(each)[0].base)
+        if each in errors:
+            rows.append(Made(each, plan.name(each), plan.table.rows.get(each), base, error=errors[each]))
+            continue
+        say(f"scoring {plan.name(each)}")
+        evaluation, left_out = _scores(plan, each, models, _processes(documents), quiet)
+        notes += [note for note in (*left_out, *evaluation.notes) if note not in notes]
+        rows.append(
+            Made(
+                each,
+                plan.name(each),
+                plan.table.rows.get(each),
+                base,
+                record=record.read(plan.model(each)) or {},
+                evaluation=evaluation,
+            )
+        )
+    say("extractor and statistics")
+    result = Result(
+        plan,
+        tuple(rows),
+        documents=documents,
+        extractor=_once(plan.output / "extractor.json", lambda: _extractor(plan, _processes(documents), quiet), say),
+        statistics=_once(plan.output / "statistics.json", lambda: _statistics(plan, quiet), say),
+        sample=choose_sample(plan, rows),
+        notes=tuple(notes),
+        trials=trials or TRIALS,
+    )
+    for name, content in table.written(result).items():
+        files.write(plan.output / name, content)
+    return result
+
+
+def _scores(plan: Plan, row: str, models: dict[str, dict[str, Any]], processes: int, quiet: bool) -> Any:
+    """The scores of a row by all measures that are available; those of an interrupted run are not computed again."""
+    from awesum.evaluation.run import available, evaluate
+
+    chosen, left_out = available(models)
+    predictions = plan.predictions(row)
+    # Named after the summaries and the measures: those of a row that was made anew are other scores.
+    kind = f"{sha256(predictions)[:12]}-{_digest(chosen, models)}"
+    evaluation, _ = evaluate(
+        predictions,
+        plan.references,
+        metrics=chosen,
+        options=models,
+        scores=plan.output / "scores" / f"{predictions.stem}-{kind}.jsonl",
+        processes=processes,
+        quiet=quiet,
+    )
+    return evaluation, left_out
+
+
+def _processes(documents: int) -> int:
+    """Starting a process takes longer than scoring some documents."""
+    return min(cores(), 1 + documents // WORTH_A_PROCESS)
+
+
+def _digest(chosen: Collection[str], models: Mapping[str, Any]) -> str:
+    import hashlib
+
+    return hashlib.sha256(json.dumps([list(chosen), models], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _once(path: Path, make: Callable[[], Any], say: Say) -> Any:
+    """What a stage makes, from its file if it was made before; None if it fails, which is reported."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        pass
+    try:
+        made = make()
+    except AwesumError as error:
+        say(f"{path.stem}: {error}")
+        return None
+    files.write(path, json.dumps(made, indent=1) + "\n")
+    return made
+
+
+def _extractor(plan: Plan, processes: int, quiet: bool) -> dict[str, Any]:
+    """F1 of the extractor's sentences against the oracle's. The one that needs no training is there in any case."""
+    from awesum.analysis.salience.trained import SHIPPED, TrainedSalience
+    from awesum.training.extractor import evaluate
+
+    named = plan.changes.get("extractor")
+    named = None if named == CENTRALITY else named
+    rows = evaluate(
+        TrainedSalience.load(named or SHIPPED), str(plan.references), "test", processes=processes, quiet=quiet
+    )
+    return {"extractor": named or "shipped", "rows": [asdict(each) for each in rows]}
+
+
+def _statistics(plan: Plan, quiet: bool) -> dict[str, Any]:
+    """Counts and lengths of the whole dataset."""
+    return measure(plan.data, quiet=quiet).as_dict()
+
+
+def describe(plan: Plan, say: Say = print) -> float:
+    """Say what would be done and how long it takes, and do nothing. Returns the seconds."""
+    plan.check_folder()
+    train, test = estimate.size(plan, "train"), estimate.size(plan, plan.split)
+    say(
+        f"{plan.table.title} from {plan.data}: train on {train.documents:,} documents, test on {test.documents:,} "
+        f"({plan.split}), about {train.tokens:,.0f} tokens each, into {plan.output}"
+    )
+    speed, total = estimate.machine_speed(), 0.0
+    width = max(len(plan.name(each)) for each in plan.rows)
+    for each in plan.rows:
+        settings, _ = plan.settings(each)
+        name = f"  {plan.name(each):{width}}"
+        if is_made(plan, each, test.documents):
+            say(f"{name}  made already")
+            continue
+        needed = estimate.estimate(plan, each, train, test, speed)
+        total += needed.seconds
+        say(
+            f"{name}  {needed.state}; {settings.system} from {look(settings.base)}; {needed.steps:,} steps of "
+            f"{settings.accumulation} batches, {settings.epochs:g} epochs; about {estimate.shown_time(needed.seconds)}"
+        )
+    say(f"about {estimate.shown_time(total)} on this machine, by arithmetic: expect a factor of 3 either way")
+    return total
+
+
+def to_stderr(note: str) -> None:
+    """A line for the user."""
+    print(f"awesum: {note}", file=sys.stderr, flush=True)

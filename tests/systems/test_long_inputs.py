@@ -1,0 +1,581 @@
+"""Each system that reads a document as one input, from the command line: it trains until it knows four documents by
+heart, and what was saved writes them again. And what each refuses, cuts and reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    LEDForConditionalGeneration,
+    LongT5Config,
+    LongT5ForConditionalGeneration,
+    PreTrainedTokenizerFast,
+)
+
+from awesum import Document, Settings, Summarizer, systems
+from awesum.analysis.analysis import Analyst
+from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.centrality import Centrality
+from awesum.cli import main
+from awesum.compose.long_inputs import Extracted, FirstWindow, LongLayout, OneAnswer, Pages
+from awesum.errors import AwesumError
+from awesum.systems.long_input import LongInput
+from awesum.training.run import train
+from awesum.training.settings import read_settings
+from awesum.training.trainable import make
+from awesum.weights import minilm_folder
+from tests.conftest import topical_text
+from tests.training.runs import Interrupted, record, steps, stopping_after, write
+
+OWN: dict[str, tuple[str, ...]] = {
+    "truncated": (),
+    "extract-abstract": (),
+    "block-attention": ("--block-size", "32", "--global-tokens", "4"),
+    "longformer": ("--window", "32"),
+    "long-t5": (),
+    "unlimiformer": ("--retrieved", "20"),
+    "pagesum": ("--pages", "2", "--page-size", "100"),
+    "cached": ("--chunk-size", "60"),
+}
+TARGETS = ["The rocket cost 7 dollars.", "The harbour was grafting.", "A fever of apples.", "Bees docking, 99 bonds."]
+SIZE = {
+    "d_model": 48,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 96,
+    "decoder_ffn_dim": 96,
+    "max_position_embeddings": 128,
+    "init_std": 0.1,
+    "dropout": 0.0,
+}
+
+
+@pytest.fixture(scope="module")
+def bart(tmp_path_factory: pytest.TempPathFactory, tiny_bart_tokenizer: PreTrainedTokenizerFast) -> Path:
+    """Without dropout, to learn by heart faster."""
+    folder = tmp_path_factory.mktemp("bart")
+    torch.manual_seed(0)
+    config = BartConfig(vocab_size=len(tiny_bart_tokenizer), **SIZE)
+    BartForConditionalGeneration(config).save_pretrained(folder)
+    tiny_bart_tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def long_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With T5's special tokens: one after a text, none before it."""
+    folder = tmp_path_factory.mktemp("long-t5")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=["<pad>", "</s>", "<unk>"], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator([topical_text(200, seed=2)], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
+    torch.manual_seed(0)
+    config = LongT5Config(
+        vocab_size=len(fast),
+        d_model=48,
+        d_kv=12,
+        d_ff=96,
+        num_layers=2,
+        num_heads=4,
+        local_radius=15,
+        global_block_size=8,
+        dropout_rate=0.0,
+        encoder_attention_type="transient-global",
+        feed_forward_proj="gated-gelu",
+    )
+    LongT5ForConditionalGeneration(config).save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four documents of 60 to 450 tokens."""
+    folder = tmp_path_factory.mktemp("data")
+    rows = [
+        {"id": f"report {number}", "document": topical_text(2 + 4 * number, seed=number), "summary": target}
+        for number, target in enumerate(TARGETS)
+    ]
+    for split in ("train", "test"):
+        write(folder / f"{split}.jsonl", rows)
+    return folder
+
+
+@pytest.fixture
+def base(bart: Path, long_t5: Path) -> Callable[[str], str]:
+    return lambda system: str(long_t5 if system == "long-t5" else bart)
+
+
+@pytest.fixture(scope="module")
+def minilm() -> SentenceEncoder:
+    return SentenceEncoder.load(minilm_folder())
+
+
+@pytest.fixture
+def awesum(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, minilm: SentenceEncoder
+) -> Callable[..., tuple[int, str, str]]:
+    monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("awesum.weights.minilm_folder", minilm_folder)
+    monkeypatch.setattr(SentenceEncoder, "load", lambda folder: minilm)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([*map(str, arguments)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def predictions(path: Path) -> list[str]:
+    return [json.loads(line)["summary"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("epochs", [2, pytest.param(70, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("system", OWN)
+def test_system_learns_four_documents_and_writes_them_again(
+    system: str, epochs: int, awesum: Any, base: Any, data: Path, tmp_path: Path
+) -> None:
+    """All commands with each system; after 70 epochs, it knows the summaries by heart."""
+    model, settings = tmp_path / "model", ("--learning-rate", "5e-3", "--epochs", epochs, "--warmup-steps", "2")
+    code, out, err = awesum(
+        "train", "--system", system, "--base", base(system), "--data", data, "--output", model, *settings, *OWN[system],
+        "--batch-size", "4", "--accumulation", "1", "--num-beams", "2", "--max-part", "24", "--no-repeat-ngram", "0",
+        "--save-steps", "1000", "--quiet",
+    )  # fmt: skip
+    assert code == 0, err
+    assert out.strip() == str(model)
+    assert record(model)["state"] == "finished"
+    assert systems.kind_of(str(model)) is systems.find(system)
+
+    for name in ("first", "second"):
+        code, out, err = awesum("predict", model, "--data", data, "--raw", "-o", tmp_path / f"{name}.jsonl", "--quiet")
+        assert code == 0, err
+    written = predictions(tmp_path / "first.jsonl")
+    assert written == predictions(tmp_path / "second.jsonl")
+    if (
+        epochs > 2 and system != "extract-abstract"
+    ):  # which reads what the oracle selects in training, and the extractor later
+        assert written == TARGETS
+
+    (tmp_path / "report.txt").write_text(topical_text(20, seed=3))
+    code, out, err = awesum("summarize", "--model", model, tmp_path / "report.txt", "--json")
+    assert code == 0, err
+    summary = json.loads(out)
+    assert summary["settings"]["model"] == str(model)
+    for part in summary["parts"]:
+        for sentence in part["sentences"]:
+            source = sentence["source"]
+            assert topical_text(20, seed=3)[source["start"] : source["end"]] == source["text"]
+
+
+# ------------------------------------------------------------------------------------------------- a run, interrupted
+
+
+@pytest.mark.parametrize(
+    "own", [{"system": "unlimiformer", "mode": "alternating", "retrieved": 20}, {"system": "cached"}]
+)
+def test_interrupted_run_ends_where_the_whole_one_does(
+    own: dict[str, Any], bart: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
+    common = {"data": data, "base": bart, "epochs": 2, "accumulation": 1, "save_steps": 1, "warmup_steps": 0, **own}
+    weights = []
+    for name in ("whole", "stopped"):
+        options = read_settings(None, {**common, "output": str(tmp_path / name), "data": str(data), "base": str(bart)})
+        if name == "stopped":
+            with monkeypatch.context() as patch:
+                stopping_after(3, patch)
+                with pytest.raises(Interrupted):
+                    train(*options, quiet=True, say=lambda note: None)
+            assert steps(tmp_path / name)[-1] == 3
+        train(*options, quiet=True, say=lambda note: None)
+        weights.append(BartForConditionalGeneration.from_pretrained(tmp_path / name).state_dict())
+    for name, weight in weights[0].items():
+        assert torch.equal(weight, weights[1][name]), name
+
+
+# --------------------------------------------------------------------------------- gradients of chunks, one at a time
+
+
+def test_cached_gradients_are_those_of_full_backpropagation(tiny_bart_folder: Path) -> None:
+    """Four chunks, the last one shorter, documents of different lengths, with dropout."""
+    training: Any = make("cached", str(tiny_bart_folder), systems.find("cached").settings_class(chunk_size=20))  # type: ignore[misc]
+    model = training.model.double().train()
+    assert model.config.dropout > 0
+    tokens = torch.randint(4, 400, (2, 73))
+    documents = [_inputs(tokens[0].tolist(), [0, 9, 8, 7, 2]), _inputs(tokens[1, :50].tolist(), [0, 5, 2])]
+    found, losses = {}, []
+    for way in ("chunks", "full"):
+        model.zero_grad()
+        torch.manual_seed(3)
+        if way == "chunks":
+            losses.append(training.loss(documents, lambda loss: loss.backward()))
+        else:
+            losses.append(super(type(training), training).loss(documents, lambda loss: loss.backward()))
+            # the parent's `backpropagate` is the full one
+        found[way] = {name: weight.grad.clone() for name, weight in model.named_parameters()}
+    assert torch.allclose(*losses)
+    for name, gradient in found["full"].items():
+        assert gradient.abs().max() > 0, name
+        torch.testing.assert_close(found["chunks"][name], gradient, rtol=1e-6, atol=1e-9)
+
+
+def _inputs(ids: list[int], target: list[int]) -> Any:
+    from awesum.recurrence import DocumentInputs
+
+    return DocumentInputs("a", [ids], [target])
+
+
+def test_cached_holds_the_graph_of_one_chunk(tiny_bart_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training: Any = make("cached", str(tiny_bart_folder), systems.find("cached").settings_class(chunk_size=16))  # type: ignore[misc]
+    encoder = training.model.train().model.encoder
+    with_graph = []
+    encode = type(encoder).encode_chunk
+
+    def watching(self: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        states = encode(self, ids, mask)
+        with_graph.append((ids.shape[1], states.requires_grad))
+        return states
+
+    monkeypatch.setattr(type(encoder), "encode_chunk", watching)
+    training.loss([_inputs(list(range(4, 44)), [0, 9, 2])], lambda loss: loss.backward())
+    assert with_graph == [(16, False), (16, False), (8, False), (16, True), (16, True), (8, True)]
+
+
+@pytest.mark.parametrize("system", OWN)
+def test_gradient_checkpointing_changes_no_gradient(system: str, base: Any, tiny_bart_folder: Path) -> None:
+    name = base(system) if system == "long-t5" else str(tiny_bart_folder)
+    options = (
+        {"block_size": 16} if system == "block-attention" else {"retrieved": 9} if system == "unlimiformer" else {}
+    )
+    found = []
+    for checkpointing in (False, True):
+        torch.manual_seed(0)
+        settings = systems.find(system).settings_class(gradient_checkpointing=checkpointing, **options)  # type: ignore[misc]
+        training: Any = make(system, name, settings)
+        training.model.train()
+        torch.manual_seed(1)
+        document = _inputs(list(range(4, 104)), [0, 9, 8, 2])
+        if system == "pagesum":
+            from dataclasses import replace
+
+            document = replace(document, segments=[list(range(4, 50))] * 3, is_paged=True)
+        training.loss([document], lambda loss: loss.backward())
+        found.append({name: weight.grad for name, weight in training.model.named_parameters()})
+    for name, gradient in found[0].items():
+        if gradient is not None:
+            torch.testing.assert_close(found[1][name], gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_unlimiformer_takes_turns(tiny_bart_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, list[str]] = {}
+    for mode in ("truncated", "retrieval", "random-encoded", "alternating"):
+        settings = systems.find("unlimiformer").settings_class(mode=mode, retrieved=9)  # type: ignore[misc]
+        training: Any = make("unlimiformer", str(tiny_bart_folder), settings)
+        training.model.train()
+        passes = [training._attended() for _ in range(4)]
+        training.model.eval()
+        seen[mode] = [*passes, training._attended()]
+    assert seen["truncated"] == seen["retrieval"] == ["retrieved"] * 5
+    assert seen["random-encoded"] == [*["random"] * 4, "retrieved"]
+    assert seen["alternating"] == ["retrieved", "random", "retrieved", "random", "retrieved"]
+
+
+def test_truncated_mode_trains_on_the_first_window(bart: Path, analyst: Analyst) -> None:
+    notes: list[str] = []
+    settings = systems.find("unlimiformer").settings_class(mode="truncated")  # type: ignore[misc]
+    training: Any = make("unlimiformer", str(bart), settings)
+    inputs = training.inputs(analyst, 2048, notes.append)(_example(topical_text(20)))
+    assert len(inputs.segments[0]) == 128
+    assert "128 of" in notes[0]
+
+
+def _example(text: str, summary: str = "The rocket report.", query: str | None = None) -> Any:
+    from awesum.datasets import Example
+
+    return Example("a", text, summary, query)
+
+
+# ------------------------------------------------------------------------------------------ what is read of a document
+
+
+def layout(
+    kind: type[LongLayout], tokenizer: Any, max_tokens: int | None = None, **config: Any
+) -> tuple[Any, list[str]]:
+    notes: list[str] = []
+    made = kind(tokenizer, BartConfig(max_position_embeddings=128, **config), max_tokens, notes.append, may_cut=False)
+    return made, notes
+
+
+def test_everything_extracted_is_barts_input(tiny_bart_tokenizer: Any, analyst: Analyst) -> None:
+    """The very token ids: in training, where the oracle takes all sentences, and in writing."""
+    text = topical_text(3)
+    extracted, notes = layout(Extracted, tiny_bart_tokenizer)
+    first, _ = layout(FirstWindow, tiny_bart_tokenizer)
+    system: Any = systems.load("extract-abstract", analyst=analyst)
+    system.tokenizer = tiny_bart_tokenizer
+    analysis = system.analyse(Document(text), Settings())
+    plain = tiny_bart_tokenizer(text.strip())["input_ids"]
+    assert len(plain) <= 128
+    assert extracted.example("a", text.strip(), None, text).segments == [plain]
+    assert extracted.analysed(analysis).segments == first.analysed(analysis).segments == [plain]
+    assert not notes
+
+
+def test_extracted_sentences_are_in_order_and_fit(tiny_bart_tokenizer: Any, analyst: Analyst) -> None:
+    text = topical_text(30)
+    extracted, notes = layout(Extracted, tiny_bart_tokenizer)
+    system: Any = systems.load("extract-abstract", analyst=analyst)
+    system.tokenizer = tiny_bart_tokenizer
+    analysis = system.analyse(Document(text, path="r.txt"), Settings())
+    ids = extracted.analysed(analysis).segments[0]
+    shown = tiny_bart_tokenizer.decode(ids, skip_special_tokens=True)
+    places = [text.find(sentence.strip()) for sentence in shown.split(". ")]
+    assert places == sorted(places)
+    assert places[0] >= 0
+    assert 64 < len(ids) <= 128
+    assert "r.txt" in notes[-1]
+    assert f"{len(ids)} of {analysis.tokens:,} tokens" in notes[-1]
+
+
+def test_oracle_without_sentences_falls_back_to_the_beginning(tiny_bart_tokenizer: Any) -> None:
+    extracted, _ = layout(Extracted, tiny_bart_tokenizer)
+    text = topical_text(2).strip()
+    assert extracted.example("a", text, None, "???").segments == [tiny_bart_tokenizer(text)["input_ids"]]
+
+
+def test_truncation_is_reported_and_ends_like_a_text(tiny_bart_tokenizer: Any) -> None:
+    text = topical_text(30).strip()
+    whole = tiny_bart_tokenizer(text)["input_ids"]
+    first, notes = layout(FirstWindow, tiny_bart_tokenizer, 1024)
+    assert first.example("a", text, None, "x").segments == [[*whole[:127], 2]]
+    assert notes == [f"a: the first 128 of {len(whole):,} tokens are read (the model's 128 positions)"]
+    shorter, notes = layout(LongLayout, tiny_bart_tokenizer, 50)
+    assert (
+        shorter.example("a", text, "why", "x").segments[0][:-1] == tiny_bart_tokenizer(f"why {text}")["input_ids"][:49]
+    )
+    assert "max_tokens=50" in notes[0]
+    whole_one, notes = layout(LongLayout, tiny_bart_tokenizer)
+    assert whole_one.example("a", text, None, "x").segments == [whole]
+    assert not notes
+
+
+def test_long_target_is_cut_and_reported(tiny_bart_tokenizer: Any) -> None:
+    first, notes = layout(FirstWindow, tiny_bart_tokenizer)
+    inputs = first.example("a", "Short.", None, topical_text(30))
+    assert len(inputs.targets[0]) == 128
+    assert "of its summary" in notes[0]
+
+
+def test_document_beyond_the_positions_is_refused_unless_the_recipe_says_so(tiny_bart_tokenizer: Any) -> None:
+    text = topical_text(30)
+    for limit in (None, 500):
+        refused, _ = layout(LongLayout, tiny_bart_tokenizer, limit, encoder_positions=100)
+        with pytest.raises(AwesumError, match="--max-tokens 100") as error:
+            refused.example("a", text, None, "x")
+        assert "\n" not in str(error.value)
+    allowed, notes = layout(LongLayout, tiny_bart_tokenizer, 100, encoder_positions=100)
+    assert len(allowed.example("a", text, None, "x").segments[0]) == 100
+    assert notes
+
+
+@pytest.mark.parametrize(("sentences", "pages"), [(7, 3), (6, 3), (2, 4), (1, 1)])
+def test_pages_split_sentences_evenly(tiny_bart_tokenizer: Any, sentences: int, pages: int) -> None:
+    text = topical_text(sentences, paragraph=100).strip()
+    made, notes = layout(Pages, tiny_bart_tokenizer, pages=pages, page_size=128)
+    shown = [
+        tiny_bart_tokenizer.decode(page, skip_special_tokens=True)
+        for page in made.example("a", text, None, "x").segments
+    ]
+    assert len(shown) == pages
+    counts = [page.count("dollars.") for page in shown]
+    assert sum(counts) == sentences
+    assert max(counts) - min(counts) <= 1
+    assert all(page == "." for page, count in zip(shown, counts, strict=True) if not count)
+    assert " ".join(page for page in shown if page != ".") == text
+    assert not notes
+
+
+def test_page_that_is_too_long_is_cut_and_reported(tiny_bart_tokenizer: Any) -> None:
+    text = topical_text(20).strip()
+    made, notes = layout(Pages, tiny_bart_tokenizer, pages=2, page_size=50)
+    assert [len(page) for page in made.example("a", text, None, "x").segments] == [50, 50]
+    total = len(tiny_bart_tokenizer(text)["input_ids"])
+    assert notes == [f"a: 98 of {total:,} tokens are read (2 pages of at most 50)"]
+    made, notes = layout(Pages, tiny_bart_tokenizer, 60, pages=2, page_size=128)
+    read = made.example("a", text, None, "x").segments
+    assert sum(len(page) - 2 for page in read) <= 60
+    assert "max_tokens=60" in notes[0]
+
+
+# ---------------------------------------------------------------------------------------------- writing, and the notes
+
+
+@pytest.mark.parametrize("system", ["truncated", "block-attention", "pagesum"])
+def test_summary_says_what_was_read(system: str, bart: Path, tiny_encoder: SentenceEncoder) -> None:
+    summarizer = Summarizer(system=systems.load(system, str(bart), analyst=Analyst(tiny_encoder, Centrality())))
+    summarizer.system.writer.generation_config.update(max_length=12, num_beams=2)  # type: ignore[attr-defined]
+    run = summarizer.start(Document(topical_text(60), path="r.txt"), Settings())
+    summary = run.finish()
+    assert isinstance(run.session.plan, OneAnswer)  # type: ignore[union-attr]
+    assert len(summary.segments) == 1
+    assert summary.complete
+    assert summary.figures.tokens_read < summary.tokens
+    assert any("tokens are read" in note and " of " in note for note in summary.notes)
+
+
+def test_short_document_is_read_whole(bart: Path, tiny_encoder: SentenceEncoder) -> None:
+    summarizer = Summarizer(system=systems.load("truncated", str(bart), analyst=Analyst(tiny_encoder, Centrality())))
+    summarizer.system.writer.generation_config.update(max_length=12, num_beams=2)  # type: ignore[attr-defined]
+    summary = summarizer.start(Document(topical_text(3), path="r.txt"), Settings()).finish()
+    assert summary.figures.tokens_read == summary.tokens
+    assert not any("are read" in note for note in summary.notes)
+
+
+def test_memory_limit_that_is_too_low_is_one_line(bart: Path, tiny_encoder: SentenceEncoder) -> None:
+    system = systems.load("cached", str(bart), analyst=Analyst(tiny_encoder, Centrality()))
+    with pytest.raises(AwesumError, match="too little"):
+        system.engine(Settings(max_memory="1MB"))
+
+
+# ------------------------------------------------------------------------------------------ what is refused
+
+
+def refusal(*arguments: Any) -> str:
+    def load() -> Any:
+        training: Any = make(*arguments)
+        return training.model
+
+    with pytest.raises(AwesumError) as error:
+        load()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_base_of_another_family_says_who_takes_it(bart: Path, long_t5: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    def settings(system: str) -> Any:
+        return systems.find(system).settings_class()  # type: ignore[misc]
+
+    told = refusal("block-attention", str(long_t5), settings("block-attention"))
+    assert "a 'longt5' model, and block-attention takes bart or block-bart: it is for --system long-t5" in told
+    told = refusal("long-t5", str(bart), settings("long-t5"))
+    assert "'bart'" in told
+    assert all(name in told for name in OWN if name != "long-t5")
+    assert "--system adapter" in refusal("cached", str(tiny_folder), settings("cached"))
+    assert "--system adapter" in refusal("cached", "smollm2", settings("cached"))
+    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
+    assert "no system takes it" in refusal("cached", str(tmp_path), settings("cached"))
+
+
+def test_weights_without_safetensors_are_refused(bart: Path, tmp_path: Path) -> None:
+    BartConfig.from_pretrained(bart).save_pretrained(tmp_path)
+    torch.save(BartForConditionalGeneration.from_pretrained(bart).state_dict(), tmp_path / "pytorch_model.bin")
+    told = refusal("truncated", str(tmp_path), systems.find("truncated").settings_class())  # type: ignore[misc]
+    assert "no safetensors weights" in told
+    assert "--base" in told
+
+
+def test_incomplete_weights_are_refused(bart: Path, tmp_path: Path) -> None:
+    model = BartForConditionalGeneration.from_pretrained(bart)
+    weights = {name: weight for name, weight in model.state_dict().items() if "fc1" not in name}
+    model.save_pretrained(tmp_path, state_dict=weights)
+    told = refusal("cached", str(tmp_path), systems.find("cached").settings_class())  # type: ignore[misc]
+    assert "fc1" in told
+    assert "missing" in told
+
+
+def test_long_t5_refuses_float16(long_t5: Path, monkeypatch: pytest.MonkeyPatch, analyst: Analyst) -> None:
+    settings = systems.find("long-t5").settings_class()  # type: ignore[misc]
+    training = make("long-t5", str(long_t5), settings)
+    with pytest.raises(AwesumError, match="overflow") as error:
+        training.check_precision("float16")
+    assert "\n" not in str(error.value)
+    training.check_precision("bfloat16")
+    monkeypatch.setattr("awesum.loading.choose_device", lambda: (torch.device("cpu"), torch.float16, "a test"))
+    system: Any = systems.load("long-t5", str(long_t5), analyst=analyst)
+    assert system.writer.dtype == torch.float32
+    assert "overflow" in system.recorded(Settings())["dtype_reason"]
+
+
+@pytest.mark.parametrize(
+    ("system", "changes", "text"),
+    [
+        ("block-attention", {"block_size": 7}, "even"),
+        ("longformer", {"window": 33}, "even"),
+        ("unlimiformer", {"mode": "retrieve"}, "did you mean 'retrieval'"),
+        ("unlimiformer", {"search": "fais"}, "did you mean 'faiss'"),
+        ("unlimiformer", {"retrieved": 0}, "retrieved must be 1 or more"),
+        ("pagesum", {"pages": 0}, "pages must be 1 or more"),
+        ("cached", {"chunk_size": 0}, "chunk_size must be 1 or more"),
+        ("truncated", {"num_beams": 0}, "num_beams must be 1 or more"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_line(system: str, changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(AwesumError, match=text) as error:
+        systems.find(system).settings_class(**changes)  # type: ignore[misc]
+    assert "\n" not in str(error.value)
+
+
+def test_system_has_defaults_of_its_own() -> None:
+    needed = {"data": "d", "output": "o"}
+    settings, _ = read_settings(None, {**needed, "system": "long-t5"})
+    assert (settings.learning_rate, settings.max_tokens) == (1e-4, 6144)
+    assert settings.base == "google/long-t5-tglobal-base"
+    settings, _ = read_settings(None, {**needed, "system": "long-t5", "learning_rate": 3e-5, "max_tokens": "all"})
+    assert (settings.learning_rate, settings.max_tokens) == (3e-5, None)
+    assert read_settings(None, {**needed, "system": "longformer"})[0].max_tokens == 8192
+
+
+def test_exhausted_memory_is_one_line_with_an_estimate(tiny_bart_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training: Any = make("truncated", str(tiny_bart_folder), systems.find("truncated").settings_class())  # type: ignore[misc]
+    monkeypatch.setattr("awesum.training.trainer.peak", lambda device: 2_000_000_000)
+
+    def exhausted(loss: torch.Tensor) -> None:
+        raise torch.OutOfMemoryError("no memory")
+
+    with pytest.raises(AwesumError, match="no estimate"):
+        training.loss([_inputs(list(range(4, 24)), [0, 9, 2])], exhausted)
+    training.loss([_inputs(list(range(4, 24)), [0, 9, 2])], lambda loss: None)
+    with pytest.raises(AwesumError, match=r"20 tokens took 2.0 GB.*up to 6.0 GB") as error:
+        training.loss([_inputs(list(range(4, 64)), [0, 9, 2])], exhausted)
+    assert "\n" not in str(error.value)
+    with pytest.raises(RuntimeError, match="something else"):
+        training.loss([_inputs([4, 5], [0, 9, 2])], lambda loss: (_ for _ in ()).throw(RuntimeError("something else")))
+
+
+def test_every_long_input_system_is_tested_here() -> None:
+    assert set(OWN) == {name for name in systems.names() if issubclass(systems.find(name), LongInput)}
+
+
+def test_plain_led_is_for_longformer(bart: Path, tmp_path: Path, tiny_bart_tokenizer: Any, analyst: Analyst) -> None:
+    """And what longformer saves is the library's LED."""
+    training: Any = make("longformer", str(bart), systems.find("longformer").settings_class(window=16))  # type: ignore[misc]
+    training.save(tmp_path)
+    plain = LEDForConditionalGeneration.from_pretrained(tmp_path)
+    ids = torch.randint(4, 400, (1, 16))
+    is_global = torch.zeros_like(ids)
+    is_global[0, 0] = 1
+    expected = plain(ids, global_attention_mask=is_global, labels=ids[:, :5]).logits
+    torch.testing.assert_close(training.model.eval()(ids, labels=ids[:, :5]).logits, expected)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["system"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert systems.kind_of(str(tmp_path)).name == "longformer"
