@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from awesum import systems
 from awesum.errors import AwesumError
-from awesum.files import cache_folder, write_atomically
+from awesum.files import cache_folder, write
 from awesum.planning.bases import configuration
 from awesum.systems.system import digest
 from awesum.training.settings import TrainingSettings, as_dict, read_settings
@@ -91,6 +91,7 @@ class _Known:
     place: str
     weights: int
     trained: int
+    layer: int
     note: str = ""
 
 
@@ -159,6 +160,7 @@ def _lengths(request: Request, settings: TrainingSettings) -> Lengths:
 def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> _Known:
     """The peak of one GPU's step, traced or remembered."""
     from awesum.planning import step
+    from awesum.training.lora import with_lora
     from awesum.training.trainable import make as make_trainable
 
     lengths = _lengths(request, settings)
@@ -169,18 +171,19 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
         return _Known(**json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         pass  # not there, or not whole: traced again
-    trainable = make_trainable(request.system, settings.base, own)
+    trainable = with_lora(make_trainable(request.system, settings.base, own), settings)
     try:
         trace = step.generation if request.generate else step.training_step
         found = trace(trainable, settings, lengths, attention=request.attention, saved=dict(saved))
-        known = _Known(found.peak.bytes, dict(found.peak.parts), found.peak.place, found.weights, found.trained)
+        peak = found.peak
+        known = _Known(peak.bytes, dict(peak.parts), peak.place, found.weights, found.trained, found.layer)
     except AwesumError:
         raise
     except Exception as error:  # whatever a model does that cannot be traced
         known = _closed_form(error, trainable, settings, lengths, saved)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps(asdict(known)))
+        write(file, json.dumps(asdict(known)))
     except OSError:
         pass  # without a place to keep it, it is traced again next time
     return known
@@ -217,7 +220,7 @@ def _closed_form(
     }
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     note = f"the step could not be traced ({reason}): this is an estimate by a formula, for a plain transformer"
-    return _Known(sum(parts.values()), parts, "an estimate", count, count, note)
+    return _Known(sum(parts.values()), parts, "an estimate", count, count, 14 * size * size, note)
 
 
 def _shared(known: _Known, request: Request) -> _Known:
@@ -238,14 +241,9 @@ def _shared(known: _Known, request: Request) -> _Known:
     for kind in ("weights", "gradients", "optimizer"):
         parts[kind] = -(-parts[kind] // request.gpus)
     # Two layers are whole at a time, the one that is computed and the one that is fetched, and a layer's gradient.
-    whole = 3 * 4 * _largest_unit(known)
+    whole = 3 * 4 * known.layer
     parts["temporary"] += whole
     return replace(known, bytes=sum(parts.values()), parts=parts)
-
-
-def _largest_unit(known: _Known) -> int:
-    """Parameters of the largest part that is gathered at once: the embeddings, or a layer."""
-    return known.weights // 8
 
 
 def _longest(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> int | None:
@@ -260,7 +258,7 @@ def _longest(request: Request, settings: TrainingSettings, own: Any, saved: Mapp
         return _shared(_traced(longer, settings, own, saved), request).bytes
 
     if is_flat(own):
-        return None if peak(4) <= limit else 0
+        return None if peak(4) <= limit else 0  # the same for every length
     window = saved.get("max_encoder_position_embeddings")
     return STEP * longest_multiple(peak, limit, most=(int(window) if window else MOST) // STEP)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,9 +11,11 @@ import torch
 
 from awesum.analysis.segmentation import UPPER
 from awesum.errors import AwesumError
-from awesum.planning.optimizers import Held, held, weights_of
-from awesum.planning.tracing import KINDS, Attention, Kind, Peak, Tracer, fake_mode, traced
+from awesum.models.memory_settings import NO_MEMORY
+from awesum.planning.optimizers import held, weights_of
+from awesum.planning.tracing import Attention, Kind, Peak, Tracer, fake_mode, traced
 from awesum.recurrence import DocumentInputs
+from awesum.recurrence.whole import padded
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainable import Trainable
 
@@ -52,11 +54,18 @@ class Step:
     """Parameters of the model, ..."""
     trained: int
     """... and those of them that are trained."""
+    layer: int
+    """Parameters of the largest layer."""
 
 
-def is_recurrent(trainable: Trainable) -> bool:
-    """Whether it goes from segment to segment."""
-    return hasattr(trainable.settings, "trunk_batch")  # type: ignore[attr-defined]
+def is_flat(own: Any) -> bool:
+    """Whether these are the settings of a system that goes from segment to segment, in memory that does not grow."""
+    return hasattr(own, "trunk_batch") and getattr(own, "memory_depth", 1) is not None
+
+
+def _depth(trainable: Trainable) -> int | None:
+    depth: int | None = getattr(getattr(trainable, "settings", None), "memory_depth", 1)
+    return depth
 
 
 def training_step(
@@ -65,9 +74,7 @@ def training_step(
     lengths: Lengths,
     *,
     attention: Attention = "fused",
-    optimizer: str = "adamw_torch_fused",
-    offload: bool = False,
-    saved: dict[str, Any],
+    saved: Mapping[str, Any],
 ) -> Step:
     """Trace one step of `trainable`, made from the configuration `saved`: passes over documents, then the optimizer.
 
@@ -77,11 +84,10 @@ def training_step(
     with fake:
         trainable.make_blank(saved, lengths.input_tokens)
         model = trainable.model.train()
-        model.requires_grad_(True)
-    documents = [document_of(trainable, model.config, lengths)] * settings.batch_size
+    documents = [document_of(model.config, lengths, depth=_depth(trainable))] * settings.batch_size
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer_holds = held(optimizer, weights_of(model))
-    with traced(fake, attention, offload=offload) as tracer:
+    optimizer_holds = held(settings.optim, weights_of(model))
+    with traced(fake, attention, offload=settings.offload) as tracer:
         tracer.name(model)
         states = _hold(tracer, "optimizer", optimizer_holds.states)
         if settings.accumulation > 1:
@@ -98,7 +104,64 @@ def training_step(
         at_step = replace(tracer.peak, place="the optimizer's step")
         del states, step
     peak = max(peak, at_step, key=lambda each: each.bytes)
-    return Step(peak, sum(p.numel() for p in model.parameters()), sum(p.numel() for p in parameters))
+    return Step(peak, _count(model.parameters()), _count(parameters), _largest_layer(model))
+
+
+@torch.no_grad()
+def generation(
+    trainable: Trainable,
+    settings: TrainingSettings,
+    lengths: Lengths,
+    *,
+    attention: Attention = "fused",
+    saved: Mapping[str, Any],
+) -> Step:
+    """Trace a summary: the input is read, then the last token is written, with all others in the cache of each beam."""
+    fake = fake_mode()
+    with fake:
+        trainable.make_blank(saved, lengths.input_tokens)
+        model = trainable.model.eval()
+        if (dtype := DTYPES[settings.precision]) is not None:
+            model = model.to(dtype)
+    beams = trainable.settings.num_beams
+    document = document_of(model.config, lengths)
+    with traced(fake, attention) as tracer:
+        tracer.name(model)
+        batch = padded([document], model.config.pad_token_id, torch.device("cpu"))
+        ids, mask = (batch.ids, batch.mask) if not is_flat(trainable.settings) else (batch.ids[:, 0], batch.mask[:, 0])
+        memory = model.start(1) if hasattr(model, "start") else None
+        encoder = model.get_encoder()
+        encoded = encoder(ids, attention_mask=mask, **({"memory": memory.encoder} if memory else {}))
+        tracer.mark("activations", [encoded[0]])
+        caches = _hold(tracer, "activations", _cache_bytes(model, encoded[0], lengths.target_tokens, beams))
+        logits = torch.empty(beams, model.config.vocab_size, dtype=torch.float32)
+        peak = tracer.peak
+        del caches, logits
+    return Step(peak, _count(model.parameters()), 0, _largest_layer(model))
+
+
+def _cache_bytes(model: Any, encoded: torch.Tensor, written: int, beams: int) -> int:
+    """The keys and values of all decoder layers: of what was written, for each beam, and of what was read, once for
+    each row of the encoder's output that the library makes."""
+    config = model.config
+    layers = getattr(config, "decoder_layers", None) or config.num_decoder_layers
+    width = 2 * layers * config.d_model * encoded.dtype.itemsize
+    read = encoded.numel() // encoded.shape[-1]
+    copies = 1 if getattr(model, "undivided_inputs", ()) else beams
+    memory = getattr(config, "memory_size", 0) * bool(getattr(config, "memory", NO_MEMORY) != NO_MEMORY)
+    return int(width * (beams * written * getattr(config, "pages", 1) + copies * read + memory))
+
+
+def _count(parameters: Iterable[torch.nn.Parameter]) -> int:
+    return sum(parameter.numel() for parameter in parameters)
+
+
+def _largest_layer(model: torch.nn.Module) -> int:
+    """Parameters of the largest part that is gathered at once when layers are sharded: the embeddings, or a layer."""
+    lists = [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]
+    layers = [layer for each in lists for layer in each]
+    embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
+    return max((_count(module.parameters()) for module in (*layers, *embeddings)), default=0)
 
 
 def _hold(tracer: Tracer, kind: Kind, count: int) -> torch.Tensor:
@@ -113,15 +176,16 @@ def _autocast(precision: str) -> Any:
     return nullcontext() if dtype is None else torch.autocast("cpu", dtype)
 
 
-def document_of(trainable: Trainable, config: Any, lengths: Lengths) -> DocumentInputs:
+def document_of(config: Any, lengths: Lengths, depth: int | None = 1) -> DocumentInputs:
     """A document of these lengths, as the system's own layout would make it of one that fills every limit."""
-    if is_recurrent(trainable):
-        return _segments(config, lengths, getattr(trainable.settings, "memory_depth", 1))  # type: ignore[attr-defined]
-    pages = getattr(config, "pages", 1) if getattr(config, "page_size", None) else 1
-    each = min(-(-lengths.input_tokens // pages), getattr(config, "page_size", lengths.input_tokens))
-    return DocumentInputs(
-        "planned", [_tokens(each)] * pages, [_tokens(lengths.target_tokens)], is_paged=hasattr(config, "page_size")
-    )
+    if hasattr(config, "salient"):
+        return _segments(config, lengths, depth)
+    is_paged = hasattr(config, "page_size")
+    pages = config.pages if is_paged else 1
+    each = -(-lengths.input_tokens // pages)
+    if is_paged:
+        each = min(each, config.page_size)
+    return DocumentInputs("planned", [_tokens(each)] * pages, [_tokens(lengths.target_tokens)], is_paged=is_paged)
 
 
 def _segments(config: Any, lengths: Lengths, depth: int | None) -> DocumentInputs:
@@ -147,19 +211,16 @@ def _tokens(count: int) -> list[int]:
     return [0] * max(count, 3)
 
 
-def check_lengths(trainable: Trainable, saved: dict[str, Any], lengths: Lengths) -> None:
-    """Refuse what the model has no positions for."""
+def check_lengths(saved: Mapping[str, Any], lengths: Lengths) -> None:
+    """Refuse a target that the decoder has no positions for."""
     window = saved.get("max_decoder_position_embeddings") or saved.get("max_position_embeddings")
     if window is not None and lengths.target_tokens > window:
         raise AwesumError(
             f"--target-tokens {lengths.target_tokens:,} is beyond the {window:,} positions of the decoder: say "
             f"{window} or fewer"
         )
-
-
-def total(parts: dict[Kind, int]) -> int:
-    """Of all kinds."""
-    return sum(parts[kind] for kind in KINDS)
-
-
-__all__ = ["Held", "Lengths", "Step", "check_lengths", "document_of", "is_recurrent", "total", "training_step"]
+    if window is not None and lengths.segment_tokens > window:
+        raise AwesumError(
+            f"--segment-tokens {lengths.segment_tokens:,} is beyond the {window:,} positions of the encoder: say "
+            f"{window} or fewer"
+        )

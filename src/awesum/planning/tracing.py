@@ -180,9 +180,7 @@ def _memory_states(found: Any) -> Iterator[MemoryState]:
 
 
 @contextmanager
-def traced(
-    fake: FakeTensorMode | None, attention: Attention = "fused", *, offload: bool = False
-) -> Iterator[Tracer]:
+def traced(fake: FakeTensorMode | None, attention: Attention = "fused", *, offload: bool = False) -> Iterator[Tracer]:
     """Trace what runs inside: on fake tensors of that mode, or on real ones if there is none.
 
     `offload`: what the backward pass needs is kept outside the GPU, weights excepted.

@@ -115,6 +115,7 @@ def train(
         callbacks=[run, *([KeepBest(settings.patience)] if settings.evaluate_every else [])],
         empty_targets=settings.empty_targets,
         label_smoothing=settings.label_smoothing,
+        offload=settings.offload,
         validate=partial(_validate, trainable, analyst, validation) if settings.evaluate_every and validation else None,
     )
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

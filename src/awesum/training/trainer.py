@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from awesum.compat import TrainerHooks
 from awesum.errors import AwesumError
 from awesum.footprint import peak_memory
 from awesum.recurrence import DocumentInputs, train
+from awesum.training.offload import Offload
 from awesum.training.trainable import Trainable
 from awesum.training.validation import BEST, Scores, mean
 
@@ -63,7 +64,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         if trainable is not None:
             kwargs["model"] = trainable.model
         super().__init__(*args, data_collator=collate, **kwargs)
-        self._trainable = trainable
+        self._trainable, self._offload = trainable, offload
         self._loss = partial(pass_over, self.model) if trainable is None else trainable.loss
         self._options: dict[str, Any] = {"empty_targets": empty_targets, "label_smoothing": label_smoothing}
         self._validate = validate
@@ -107,7 +108,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
             self.accelerator.backward(loss / batches)
 
         # The model itself: the wrapper for several processes would exchange gradients at every backward pass.
-        with self.accelerator.autocast():
+        with self.accelerator.autocast(), Offload() if self._offload else nullcontext():
             loss = self._loss(documents, backward, **self._options)
         if self.accelerator.sync_gradients and self.accelerator.num_processes > 1:
             self._exchange_gradients(self.accelerator.unwrap_model(model))
