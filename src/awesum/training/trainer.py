@@ -57,6 +57,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         empty_targets: bool = True,
         label_smoothing: float = 0.0,
         validate: Callable[[int, int], list[Scores]] | None = None,
+        offload: bool = False,
         **kwargs: Any,
     ) -> None:
         """`validate` takes the number of this process and of all processes, and scores its share of the validation
