@@ -25,6 +25,7 @@ COMMANDS = {
     "evaluate": "score summaries against references, and compare systems",
     "train": "train a system on documents with reference summaries",
     "reproduce": "make a table of the paper, with its numbers beside ours",
+    "plan": "say how much memory training or writing takes on a GPU, without one",
     "recipes": "list the training recipes of the paper's models, or print one",
     "data": "inspect and prepare datasets",
     "extractor": "train and evaluate the extractor (salience model)",

@@ -43,6 +43,11 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="print no progress bar")
     parser.add_argument("--model", default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # renamed, which is reported
+    add_settings(parser)
+
+
+def add_settings(parser: Parser) -> None:
+    """A flag for each setting of every system, and of each system that trains."""
     common = parser.add_argument_group("settings of every system")
     own: dict[tuple[str, ...], list[Field[Any]]] = {}
     for system in trainable():

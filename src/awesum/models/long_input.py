@@ -52,6 +52,11 @@ def load(kind: Any, name: str, check: Check, *, dtype: Any = None, **changes: An
         return model
 
 
+def make_blank(kind: Any, saved: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
+    """A model as `load` would give it, with new weights."""
+    return kind(_config(kind, saved, changes))
+
+
 def _saved(source: Any, options: dict[str, Any], name: str, check: Check) -> dict[str, Any]:
     saved = config_of(source, options)
     check(name, str(saved.get("model_type")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from awesum import loading, systems
 from awesum.compose.layouts import BartLayout
 from awesum.errors import AwesumError
-from awesum.models.bart import AwesomeBart
+from awesum.models.bart import AwesomeBart, AwesomeConfig
 from awesum.models.memory_settings import check_memory
 from awesum.recurrence import DocumentInputs, train
 from awesum.settings import SMOLLM2
@@ -48,6 +48,15 @@ class AwesomeTraining(Trainable):
         if self.settings.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         return model
+
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
+        """See `Trainable.make_blank`."""
+        if saved["model_type"] not in systems.find(self.system).bases:
+            raise AwesumError(f"{self.base} is a {saved['model_type']!r} model, and {self.system} takes a BART")
+        config = AwesomeConfig(**{**saved, "model_type": AwesomeConfig.model_type, **self.config})
+        vars(self)["model"] = AwesomeBart(config)
+        if self.settings.gradient_checkpointing:
+            self.model.gradient_checkpointing_enable({"use_reentrant": False})
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from awesum import loading, systems
 from awesum.errors import AwesumError
 from awesum.footprint import format_size
-from awesum.models.long_input import decoder_window, load
+from awesum.models.long_input import decoder_window, load, make_blank
 from awesum.recurrence.whole import Batch, padded, targets, weighted_loss
 from awesum.settings import SMOLLM2
 from awesum.training.trainable import Report, Trainable
@@ -74,6 +74,17 @@ class LongInputTraining(Trainable):
         if self.settings.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         return model
+
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
+        """See `Trainable.make_blank`."""
+        self.kind.check_base(self.base, str(saved["model_type"]))
+        kind, changes = self.kind.model_kind(), dict(self.settings.model_config)
+        if hasattr(kind, "extend_positions"):
+            changes["encoder_positions"] = max(max_tokens or 0, int(saved["max_position_embeddings"]))
+        model = make_blank(kind, saved, changes)
+        if self.settings.gradient_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        vars(self)["model"] = model
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -6,7 +6,7 @@ weights, so that it is a model like any other; checkpoints have only what is tra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.util import find_spec
@@ -76,6 +76,10 @@ class Lora(Trainable):
             if id(weight) in new:
                 weight.requires_grad_(True)
         return model
+
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
+        """See `Trainable.make_blank`."""
+        self.trained.make_blank(saved, max_tokens)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -123,6 +123,7 @@ def train(
         callbacks=[run, *([KeepBest(settings.patience)] if settings.evaluate_every else [])],
         empty_targets=settings.empty_targets,
         label_smoothing=settings.label_smoothing,
+        offload=settings.offload,
         validate=partial(_validate, trainable, analyst, validation) if settings.evaluate_every and validation else None,
     )
     if _wants_shards() and not torch.cuda.is_available():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -58,6 +58,10 @@ class Trainable(ABC):
 
     def check_precision(self, precision: str) -> None:  # noqa: B027
         """Refuse a number format that the model cannot be trained in."""
+
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
+        """Give `model` the configuration of a pretrained model and none of its weights, to be traced."""
+        raise NotImplementedError(f"{type(self).__name__} needs the pretrained weights")
 
     def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:
         """The weights that the pretrained model does not have, and their peak learning rate, if it is another one."""

@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from awesum.compat import TrainerHooks
 from awesum.errors import AwesumError
 from awesum.footprint import peak_memory
 from awesum.recurrence import DocumentInputs, train
+from awesum.training.offload import Offload
 from awesum.training.sharding import gathered, is_sharded, release, whole
 from awesum.training.trainable import Trainable
 from awesum.training.validation import BEST, Scores, mean
@@ -61,6 +62,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         empty_targets: bool = True,
         label_smoothing: float = 0.0,
         validate: Callable[[int, int], list[Scores]] | None = None,
+        offload: bool = False,
         **kwargs: Any,
     ) -> None:
         """`validate` takes the number of this process and of all processes, and scores its share of the validation
@@ -68,7 +70,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         if trainable is not None:
             kwargs["model"] = trainable.model
         super().__init__(*args, data_collator=collate, **kwargs)
-        self._trainable = trainable
+        self._trainable, self._offload = trainable, offload
         self._loss = partial(pass_over, self.model) if trainable is None else trainable.loss
         self._options: dict[str, Any] = {"empty_targets": empty_targets, "label_smoothing": label_smoothing}
         self._validate = validate
@@ -113,7 +115,8 @@ class AwesomeTrainer(TrainerHooks, Trainer):
 
         # The model itself: the wrapper for several processes would exchange gradients at every backward pass.
         bare, is_last = self.accelerator.unwrap_model(model), self.accelerator.sync_gradients
-        with gathered(bare, exchange=is_last), self.accelerator.autocast():
+        offloading = Offload() if self._offload else nullcontext()
+        with gathered(bare, exchange=is_last), self.accelerator.autocast(), offloading:
             loss = self._loss(documents, backward, **self._options)
         if is_last and self.accelerator.num_processes > 1 and not is_sharded(bare):
             self._exchange_gradients(bare)

@@ -1,0 +1,142 @@
+"""The paper's GPU column and its truncation thresholds, planned, beside what it reports.
+
+What the paper does not say is inferred once, for all cells: single precision, attention written out, torch's AdamW as
+it was in 2023, gigabytes of 10^9 bytes, and targets of twice the average summary, at most 640 tokens. With these the
+two rows that depend on nothing else, Se3 and Attentive on GovReport, are 11.0 and 14.0 GB as against 11.1 and 14.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from awesum import datasets
+from awesum.planning.plan import STEP, Request, make
+from awesum.reproduce import paper
+from awesum.training import recipes
+from awesum.training.settings import own_fields
+
+BUDGET = 27_000_000_000
+"""Bytes of a GPU, in the paper's experiments."""
+LONGEST_TARGET = 640
+TOKENS_PER_WORD = 1.3
+"""Of BART's tokenizer, in English."""
+INFERRED = {"precision": "float32", "optim": "adamw_torch"}
+FLAT = ("se3", "awesome", "extract-abstract")
+"""Systems whose thresholds are not decided by memory."""
+LONGEST = 24
+"""Multiples of 1,024 tokens that are looked at."""
+NOT_FOR_A_STEP = ("encoder", "extractor", "system", "data", "output")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of the paper and ours."""
+
+    dataset: str
+    row: str
+    name: str
+    paper: float
+    planned: float
+    ratio_to_se3: float | None = None
+    paper_ratio_to_se3: float | None = None
+
+    @property
+    def residual(self) -> float:
+        """How far ours is from the paper's, as a share of it."""
+        return self.planned / self.paper - 1
+
+
+def target_tokens(dataset: str) -> int:
+    """Twice the average summary, at most 640: the longest that a batch is likely to have."""
+    figures = datasets.PUBLIC[dataset].paper
+    words = figures.summary_words if figures else LONGEST_TARGET
+    return min(LONGEST_TARGET, round(2 * words * TOKENS_PER_WORD))
+
+
+def request(dataset: str, row: str, **changes: Any) -> Request:
+    """The plan of a row of the paper's table: its recipe, with what is inferred."""
+    recipe = recipes.read(f"{dataset}/{row}")
+    settings = {name: value for name, value in recipe.items() if name not in NOT_FOR_A_STEP}
+    system = str(recipe["system"])
+    limit = int(settings.get("max_tokens") or 50 * STEP)
+    asked = Request(
+        system, {**settings, **INFERRED}, input_tokens=limit, target_tokens=target_tokens(dataset), attention="eager"
+    )
+    return asked if not changes else Request(**{**vars(asked), **changes})
+
+
+def memory(only: list[str] | None = None) -> Iterator[Cell]:
+    """The GPU column of each table."""
+    for dataset in only or paper.names():
+        rows = paper.table(dataset).rows
+        planned = {key: make(request(dataset, key)).peak_bytes / 1e9 for key in rows}
+        for key, row in rows.items():
+            reported = row.numbers[paper.MEMORY].value
+            se3 = rows[paper.BASELINE].numbers[paper.MEMORY].value
+            yield Cell(
+                dataset, key, row.name, reported, planned[key], planned[key] / planned[paper.BASELINE], reported / se3
+            )
+
+
+def truncation(only: list[str] | None = None) -> Iterator[Cell]:
+    """The thresholds that memory decides: the longest input in multiples of 1,024 tokens that fits 27 GB."""
+    for dataset in only or paper.names():
+        for key, reported in paper.content()["datasets"][dataset]["thresholds"].items():
+            if key in FLAT:
+                continue
+            yield Cell(dataset, key, key, float(reported), float(_longest(dataset, key)))
+
+
+def _longest(dataset: str, key: str) -> int:
+    from awesum.planning.plan import longest_multiple
+
+    system = str(recipes.read(f"{dataset}/{key}")["system"])
+
+    def peak(steps: int) -> int:
+        asked = request(dataset, key)
+        settings = {**asked.settings, "max_tokens": steps * STEP}
+        if "pages" in own_fields(system):
+            settings["pages"] = steps
+        return make(request(dataset, key, input_tokens=steps * STEP, settings=settings)).peak_bytes
+
+    return longest_multiple(peak, BUDGET, LONGEST)
+
+
+def in_order(cells: list[Cell]) -> tuple[int, int]:
+    """Of the pairs of rows of one table that the paper separates by more than a tenth: how many are in its order, and
+    how many there are."""
+    right = total = 0
+    for number, one in enumerate(cells):
+        for other in cells[number + 1 :]:
+            if one.dataset == other.dataset and max(one.paper, other.paper) > 1.1 * min(one.paper, other.paper):
+                total += 1
+                right += (one.paper < other.paper) == (one.planned < other.planned)
+    return right, total
+
+
+def as_markdown(kind: str, cells: list[Cell]) -> str:
+    """The table, and how far it is from the paper's."""
+    unit = "GB" if kind == "memory" else "x 1,024 tokens"
+    lines = [
+        f"| dataset | row | paper, {unit} | planned | residual | of Se3: paper | planned |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for cell in cells:
+        ratios = [f"{each:.2f}" if each else "" for each in (cell.paper_ratio_to_se3, cell.ratio_to_se3)]
+        shown = f"{cell.planned:.1f}" if kind == "memory" else f"{cell.planned:.0f}"
+        lines.append(
+            f"| {cell.dataset} | {cell.name} | {cell.paper:g} | {shown} | {cell.residual:+.0%} | {' | '.join(ratios)} |"
+        )
+    mean = sum(abs(cell.residual) for cell in cells) / len(cells)
+    lines += ["", f"mean absolute residual: {mean:.1%}"]
+    if kind == "memory":
+        right, total = in_order(cells)
+        lines.append(
+            f"pairs of rows that the paper separates by more than 10%, in the paper's order: {right} of {total}"
+        )
+    else:
+        near = sum(abs(cell.planned - cell.paper) <= 1 for cell in cells)
+        lines.append(f"thresholds within 1 x 1,024 tokens: {near} of {len(cells)}")
+    return "\n".join(lines)

@@ -1,0 +1,335 @@
+"""A plan: the peak of a run, whether it fits a GPU, the longest document that fits, and what would make it fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from awesum import systems
+from awesum.errors import AwesumError
+from awesum.files import cache_folder, write
+from awesum.planning.bases import configuration
+from awesum.systems.system import digest
+from awesum.training.settings import TrainingSettings, as_dict, read_settings
+
+if TYPE_CHECKING:
+    from awesum.planning.step import Lengths
+
+VERSION = 1
+"""Of what is counted: to be raised when the same request would give another peak."""
+STEP = 1024
+"""The longest input is a multiple of this."""
+ROUNDS = 6
+"""Traces after which the search for the longest input gives up on being exact."""
+TARGET = 512
+"""Tokens of a target, if nothing is said."""
+MOST = 2**20
+"""Tokens beyond which nobody asks."""
+PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+STRATEGIES = ("ddp", "fsdp")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked: a system with the settings of `awesum train`, and how long the documents are."""
+
+    system: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Those that `awesum train` has, by name."""
+    size: str | None = None
+    input_tokens: int | None = None
+    target_tokens: int = TARGET
+    segment_tokens: int | None = None
+    attention: str = "fused"
+    gpu_memory: int | None = None
+    gpus: int = 1
+    strategy: str = "ddp"
+    generate: bool = False
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A setting that would lower the peak."""
+
+    settings: Mapping[str, Any]
+    peak_bytes: int
+    saves_bytes: int
+    fits: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The answer."""
+
+    system: str
+    peak_bytes: int
+    parts: Mapping[str, int]
+    place: str
+    fits: bool | None
+    """None if no GPU was named."""
+    longest_input_tokens: int | None
+    """None if any length fits: the peak does not grow with the document; 0 if none does."""
+    advice: Sequence[Advice]
+    settings: Mapping[str, Any]
+    parameters: int
+    trained_parameters: int
+    notes: Sequence[str] = ()
+
+    def as_json(self) -> str:
+        """For programs."""
+        return json.dumps(asdict(self), indent=1)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a trace tells, as it is kept between runs."""
+
+    bytes: int
+    parts: Mapping[str, int]
+    place: str
+    weights: int
+    trained: int
+    layer: int
+    note: str = ""
+
+
+def make(request: Request) -> Plan:
+    """Trace what is asked, or take what is known of it from an earlier run."""
+    settings, own = _settings(request)
+    saved = _configuration(request, settings)
+    known = _traced(request, settings, own, saved)
+    known = _shared(known, request)
+    limit = request.gpu_memory
+    notes = [known.note] if known.note else []
+    fits = None if limit is None else known.bytes <= limit
+    longest = _longest(request, settings, own, saved) if limit is not None else None
+    advice = [] if fits is not False or limit is None else list(_advice(request, known, limit))
+    if fits is False and limit is not None and known.parts["weights"] > limit:
+        notes.append(_too_small(known))
+    shown = {**as_dict(settings, own), "attention": request.attention, "size": request.size}
+    lengths = _lengths(request, settings)
+    shown |= {"input_tokens": lengths.input_tokens, "target_tokens": lengths.target_tokens}
+    shown |= {"gpus": request.gpus, "strategy": request.strategy, "generate": request.generate}
+    for name in ("data", "output"):
+        del shown[name]
+    return Plan(
+        request.system, known.bytes, known.parts, known.place, fits, longest, advice, shown, known.weights,
+        known.trained, notes,
+    )  # fmt: skip
+
+
+def _settings(request: Request) -> tuple[TrainingSettings, Any]:
+    if not systems.find(request.system).trains():
+        raise AwesumError(
+            f"{request.system} does not train, and has no step to plan: choose from "
+            f"{', '.join(name for name in systems.names() if systems.find(name).trains())}"
+        )
+    given = {**request.settings, "system": request.system, "data": "planned", "output": "planned"}
+    if given.get("precision") in PRECISIONS:
+        given["precision"] = PRECISIONS[str(given["precision"])]
+    settings, own = read_settings(None, given)
+    if settings.precision == "auto":
+        settings = replace(settings, precision="float32")
+    if request.strategy not in STRATEGIES:
+        raise AwesumError(f"--strategy {request.strategy} is not known: say {' or '.join(STRATEGIES)}")
+    for flag, value in (("--gpus", request.gpus), ("--target-tokens", request.target_tokens)):
+        if value < 1:
+            raise AwesumError(f"{flag} must be 1 or more, not {value}")
+    if request.input_tokens is not None and not 1 <= request.input_tokens <= MOST:
+        raise AwesumError(f"--input-tokens must be between 1 and {MOST:,}, not {request.input_tokens:,}")
+    return settings, own
+
+
+def _configuration(request: Request, settings: TrainingSettings) -> dict[str, Any]:
+    from awesum.planning.step import check_lengths
+
+    saved = configuration(settings.base, request.size)
+    check_lengths(saved, _lengths(request, settings))
+    return saved
+
+
+def _lengths(request: Request, settings: TrainingSettings) -> Lengths:
+    from awesum.planning.step import Lengths
+
+    lengths = Lengths(request.input_tokens or settings.max_tokens or 16 * STEP, request.target_tokens)
+    return replace(lengths, segment_tokens=request.segment_tokens) if request.segment_tokens else lengths
+
+
+def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> _Known:
+    """The peak of one GPU's step, traced or remembered."""
+    from awesum.planning import step
+    from awesum.training.lora import with_lora
+    from awesum.training.trainable import make as make_trainable
+
+    lengths = _lengths(request, settings)
+    asked = [VERSION, request.system, as_dict(settings, own), dict(saved), asdict(lengths), request.attention]
+    asked.append(request.generate)
+    file = cache_folder() / "plans" / f"{digest(*map(_plain, asked))[:32]}.json"
+    try:
+        return _Known(**json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        pass  # not there, or not whole: traced again
+    trainable = with_lora(make_trainable(request.system, settings.base, own), settings)
+    try:
+        trace = step.generation if request.generate else step.training_step
+        found = trace(trainable, settings, lengths, attention=request.attention, saved=dict(saved))
+        peak = found.peak
+        known = _Known(peak.bytes, dict(peak.parts), peak.place, found.weights, found.trained, found.layer)
+    except AwesumError:
+        raise
+    except Exception as error:  # whatever a model does that cannot be traced
+        known = _closed_form(error, trainable, settings, lengths, saved)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(file, json.dumps(asdict(known)))
+    except OSError:
+        pass  # without a place to keep it, it is traced again next time
+    return known
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
+def _closed_form(
+    error: Exception, trainable: Any, settings: TrainingSettings, lengths: Lengths, saved: Mapping[str, Any]
+) -> _Known:
+    """An estimate where a model cannot be traced: activations by the formula of Korthikanti and others, 2022."""
+    from awesum.planning.optimizers import Weight, held
+
+    size = int(saved.get("d_model") or saved.get("hidden_size") or 1024)
+    heads = int(saved.get("encoder_attention_heads") or saved.get("num_attention_heads") or 16)
+    layers = int(saved.get("encoder_layers") or saved.get("num_hidden_layers") or 12) + int(
+        saved.get("decoder_layers") or saved.get("num_decoder_layers") or 0
+    )
+    vocabulary = int(saved.get("vocab_size") or 50_000)
+    count = layers * 14 * size * size + vocabulary * size
+    tokens = min(lengths.input_tokens, lengths.segment_tokens) + lengths.target_tokens
+    wide = 2 if settings.precision == "float32" else 1
+    activations = wide * layers * tokens * (34 * size + 5 * heads * tokens) + 8 * lengths.target_tokens * vocabulary
+    states = held(settings.optim, [Weight((count,))])
+    parts = {
+        "weights": 4 * count,
+        "gradients": 4 * count,
+        "optimizer": states.states,
+        "activations": activations,
+        "memory states": 0,
+        "temporary": states.step,
+    }
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    note = f"the step could not be traced ({reason}): this is an estimate by a formula, for a plain transformer"
+    return _Known(sum(parts.values()), parts, "an estimate", count, count, 14 * size * size, note)
+
+
+def _shared(known: _Known, request: Request) -> _Known:
+    """What one of several GPUs holds."""
+    if request.gpus == 1:
+        return known
+    from awesum.training.trainer import BUCKET
+
+    parts = dict(known.parts)
+    if request.strategy == "ddp":  # gradients are exchanged in buckets, after the backward pass
+        exchange = 2 * 4 * min(BUCKET, known.trained)
+        held = sum(parts[kind] for kind in ("weights", "gradients", "optimizer")) + exchange
+        if held <= known.bytes:
+            return known
+        parts = {kind: parts[kind] for kind in ("weights", "gradients", "optimizer")}
+        parts |= {"activations": 0, "memory states": 0, "temporary": exchange}
+        return replace(known, bytes=held, parts=parts, place="the exchange of gradients")
+    for kind in ("weights", "gradients", "optimizer"):
+        parts[kind] = -(-parts[kind] // request.gpus)
+    # Two layers are whole at a time, the one that is computed and the one that is fetched, and a layer's gradient.
+    whole = 3 * 4 * known.layer
+    parts["temporary"] += whole
+    return replace(known, bytes=sum(parts.values()), parts=parts)
+
+
+def _longest(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> int | None:
+    """The longest input that fits, in steps of 1,024 tokens."""
+    from awesum.planning.step import is_flat
+
+    limit = request.gpu_memory
+    assert limit is not None, "asked for a GPU"
+
+    def peak(steps: int) -> int:
+        longer = replace(request, input_tokens=steps * STEP)
+        return _shared(_traced(longer, settings, own, saved), request).bytes
+
+    if is_flat(own):
+        return None if peak(4) <= limit else 0  # the same for every length
+    window = saved.get("max_encoder_position_embeddings")
+    return STEP * longest_multiple(peak, limit, most=(int(window) if window else MOST) // STEP)
+
+
+def longest_multiple(peak: Callable[[int], int], limit: int, most: int) -> int:
+    """The largest n up to `most` with peak(n) <= limit, for a peak that rises steadily: a few looks, not a search.
+
+    A parabola through the points that are known says where to look next.
+    """
+    known = {1: peak(1)}
+    if known[1] > limit:
+        return 0
+    known[2] = peak(min(2, most))
+    low, high = 1, most + 1  # fits, does not fit
+    for _ in range(ROUNDS):
+        low = max([low, *(n for n, bytes_ in known.items() if bytes_ <= limit and n <= most)])
+        high = min([high, *(n for n, bytes_ in known.items() if bytes_ > limit)])
+        if high - low <= 1:
+            break
+        guess = min(max(_crossing(known, limit), low + 1), high - 1)
+        if guess in known:
+            break
+        known[guess] = peak(guess)
+        for near in (guess - 1, guess + 1):
+            if low < near < high and near not in known and (known[guess] > limit) == (near < guess):
+                known[near] = peak(near)
+                break
+    low = max([low, *(n for n, bytes_ in known.items() if bytes_ <= limit and n <= most)])
+    return min(low, most)
+
+
+def _crossing(known: Mapping[int, int], limit: int) -> int:
+    """Where a polynomial through the nearest known points reaches the limit."""
+    import numpy as np
+
+    nearest = sorted(known, key=lambda n: abs(known[n] - limit))[:3]
+    curve = np.polyfit(nearest, [known[n] - limit for n in nearest], len(nearest) - 1)
+    roots = [root.real for root in np.roots(curve) if abs(root.imag) < 1e-6 and root.real > 0]
+    return int(min(roots)) if roots else 2 * max(known)
+
+
+CHANGES: Sequence[Mapping[str, Any]] = (
+    {"optim": "adamw_8bit"},
+    {"gradient_checkpointing": True},
+    {"precision": "bfloat16"},
+    {"gradient_checkpointing": True, "precision": "bfloat16", "optim": "adamw_8bit"},
+    {"gradient_checkpointing": True, "precision": "bfloat16", "optim": "adamw_8bit", "offload": True},
+)
+"""What lowers the peak of training, from what costs least to everything together."""
+
+
+def _advice(request: Request, known: _Known, limit: int) -> Iterator[Advice]:
+    """Each change with its saving."""
+    for change in CHANGES if not request.generate else ():
+        if all(request.settings.get(name) == value for name, value in change.items()):
+            continue
+        changed = replace(request, settings={**request.settings, **change})
+        try:
+            settings, own = _settings(changed)
+            less = _shared(_traced(changed, settings, own, _configuration(changed, settings)), changed)
+        except AwesumError:
+            continue  # a system without that setting
+        if less.bytes < known.bytes:
+            yield Advice(change, less.bytes, known.bytes - less.bytes, less.bytes <= limit)
+
+
+def _too_small(known: _Known) -> str:
+    from awesum.footprint import format_size
+
+    smallest = known.parts["weights"]
+    return (
+        f"the weights alone take {format_size(smallest)}, more than the GPU has: it needs one with more than that, and "
+        f"{format_size(known.bytes)} to train as asked"
+    )
