@@ -16,6 +16,7 @@ from awesum.training.settings import TrainingSettings, as_dict, read_settings
 
 if TYPE_CHECKING:
     from awesum.planning.step import Lengths
+    from awesum.planning.tracing import Attention
 
 VERSION = 1
 """Of what is counted: to be raised when the same request would give another peak."""
@@ -42,7 +43,7 @@ class Request:
     input_tokens: int | None = None
     target_tokens: int = TARGET
     segment_tokens: int | None = None
-    attention: str = "fused"
+    attention: Attention = "fused"
     gpu_memory: int | None = None
     gpus: int = 1
     strategy: str = "ddp"
@@ -87,7 +88,7 @@ class _Known:
     """What a trace tells, as it is kept between runs."""
 
     bytes: int
-    parts: Mapping[str, int]
+    parts: dict[str, int]
     place: str
     weights: int
     trained: int
@@ -176,7 +177,8 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
         trace = step.generation if request.generate else step.training_step
         found = trace(trainable, settings, lengths, attention=request.attention, saved=dict(saved))
         peak = found.peak
-        known = _Known(peak.bytes, dict(peak.parts), peak.place, found.weights, found.trained, found.layer)
+        parts = {str(kind): size for kind, size in peak.parts.items()}
+        known = _Known(peak.bytes, parts, peak.place, found.weights, found.trained, found.layer)
     except AwesumError:
         raise
     except Exception as error:  # whatever a model does that cannot be traced

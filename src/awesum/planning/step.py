@@ -64,7 +64,7 @@ def is_flat(own: Any) -> bool:
 
 
 def _depth(trainable: Trainable) -> int | None:
-    depth: int | None = getattr(getattr(trainable, "settings", None), "memory_depth", 1)
+    depth: int | None = getattr(trainable.settings, "memory_depth", 1)
     return depth
 
 
@@ -120,15 +120,16 @@ def generation(
     fake = fake_mode()
     with fake:
         trainable.make_blank(saved, lengths.input_tokens)
-        model = trainable.model.eval()
+        model: Any = trainable.model.eval()
         if (dtype := DTYPES[settings.precision]) is not None:
             model = model.to(dtype)
-    beams = trainable.settings.num_beams
+    own = trainable.settings
+    beams = own.num_beams
     document = document_of(model.config, lengths)
     with traced(fake, attention) as tracer:
         tracer.name(model)
         batch = padded([document], model.config.pad_token_id, torch.device("cpu"))
-        ids, mask = (batch.ids, batch.mask) if not is_flat(trainable.settings) else (batch.ids[:, 0], batch.mask[:, 0])
+        ids, mask = (batch.ids, batch.mask) if not is_flat(own) else (batch.ids[:, 0], batch.mask[:, 0])
         memory = model.start(1) if hasattr(model, "start") else None
         encoder = model.get_encoder()
         encoded = encoder(ids, attention_mask=mask, **({"memory": memory.encoder} if memory else {}))

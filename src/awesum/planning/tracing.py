@@ -266,8 +266,8 @@ def _eager(
     """Scores, mask, softmax, dropout and product, one after the other, as the library's `eager` attention."""
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if attn_mask is not None or is_causal:
-        is_added = attn_mask is not None and attn_mask.is_floating_point()
-        scores = scores + (attn_mask if is_added else scores.new_empty(scores.shape[-2:]))
+        added = scores.new_empty(scores.shape[-2:])
+        scores = scores + (attn_mask if attn_mask is not None and attn_mask.is_floating_point() else added)
     weights = _dropout(torch.softmax(scores, -1), dropout_p, training=True)
     return weights @ value
 

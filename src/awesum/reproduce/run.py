@@ -257,7 +257,7 @@ def describe(plan: Plan, say: Say = print) -> float:
             f"{settings.epochs:g} x {train.documents:,} documents; about {estimate.shown_time(needed.seconds)}"
         )
     say(
-        f"about {estimate.shown_time(total)} on this machine: a rough figure, by arithmetic, without loading and scoring"
+        f"about {estimate.shown_time(total)} on this machine: a rough figure, without loading and scoring"
     )
     return total
 

@@ -53,6 +53,7 @@ class Lora(Trainable):
 
     def __init__(self, trained: Trainable, settings: TrainingSettings) -> None:
         self.trained, self.rank, self.base = trained, settings.lora_rank, settings.base
+        self.settings = trained.settings
 
     @cached_property
     def model(self) -> nn.Module:

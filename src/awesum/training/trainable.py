@@ -34,6 +34,8 @@ class Trainable(ABC):
     the new weights that the seed gives it.
     """
 
+    settings: Any = None
+    """The system's own settings."""
     report: Report | None = None
     """Where to say what only the documents tell."""
 
