@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from awesum.cli import main
 from awesum.compose.long_inputs import Extracted, FirstWindow, LongLayout, OneAnswer, Pages
 from awesum.errors import AwesumError
 from awesum.systems.long_input import LongInput
+from awesum.training.long_input import LongInputTraining
 from awesum.training.run import train
 from awesum.training.settings import read_settings
 from awesum.training.trainable import make
@@ -220,6 +222,13 @@ def test_interrupted_run_ends_where_the_whole_one_does(
 # --------------------------------------------------------------------------------- gradients of chunks, one at a time
 
 
+def in_one_graph(training: Any) -> Any:
+    """The loss of a `CachedTraining`, backpropagated at once."""
+    whole = copy(training)
+    whole.backpropagate = LongInputTraining.backpropagate.__get__(whole)
+    return whole.loss
+
+
 def test_cached_gradients_are_those_of_full_backpropagation(tiny_bart_folder: Path) -> None:
     """Four chunks, the last one shorter, documents of different lengths, with dropout."""
     training: Any = make("cached", str(tiny_bart_folder), systems.find("cached").settings_class(chunk_size=20))  # type: ignore[misc]
@@ -228,19 +237,31 @@ def test_cached_gradients_are_those_of_full_backpropagation(tiny_bart_folder: Pa
     tokens = torch.randint(4, 400, (2, 73))
     documents = [_inputs(tokens[0].tolist(), [0, 9, 8, 7, 2]), _inputs(tokens[1, :50].tolist(), [0, 5, 2])]
     found, losses = {}, []
-    for way in ("chunks", "full"):
+    for way, training_pass in (("chunks", training.loss), ("full", in_one_graph(training))):
         model.zero_grad()
         torch.manual_seed(3)
-        if way == "chunks":
-            losses.append(training.loss(documents, lambda loss: loss.backward()))
-        else:
-            losses.append(super(type(training), training).loss(documents, lambda loss: loss.backward()))
-            # the parent's `backpropagate` is the full one
+        losses.append(training_pass(documents, lambda loss: loss.backward()))
         found[way] = {name: weight.grad.clone() for name, weight in model.named_parameters()}
     assert torch.allclose(*losses)
     for name, gradient in found["full"].items():
         assert gradient.abs().max() > 0, name
         torch.testing.assert_close(found["chunks"][name], gradient, rtol=1e-6, atol=1e-9)
+
+
+def test_cached_gradients_in_mixed_precision(tiny_bart_folder: Path) -> None:
+    """Weights that are first used without a graph have gradients all the same."""
+    training: Any = make("cached", str(tiny_bart_folder), systems.find("cached").settings_class(chunk_size=20))  # type: ignore[misc]
+    model = training.model.eval()
+    document = _inputs(torch.randint(4, 400, (50,)).tolist(), [0, 9, 8, 7, 2])
+    found = []
+    for training_pass in (training.loss, in_one_graph(training)):
+        model.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            training_pass([document], lambda loss: loss.backward())
+        found.append({name: weight.grad for name, weight in model.named_parameters()})
+    for name, gradient in found[1].items():
+        assert found[0][name] is not None, name
+        torch.testing.assert_close(found[0][name], gradient, rtol=0.05, atol=0.05 * float(gradient.abs().max()))
 
 
 def _inputs(ids: list[int], target: list[int]) -> Any:

@@ -42,7 +42,6 @@ class Extractor(Extract):
     bases = ("roberta",)
     default_model = ""
     encodes = True
-    languages = None
 
     def __init__(self, model: str | None = None, *, analyst: Analyst | None = None, like: System | None = None) -> None:
         super().__init__(model, analyst=analyst, like=like)
@@ -53,5 +52,5 @@ class Extractor(Extract):
         self.analyst = self.analyst.with_extractor(SentenceSalience(self.model))
 
     @property
-    def _writer(self) -> System | None:  # type: ignore[override]
+    def _writer(self) -> System | None:
         return self._like

@@ -32,7 +32,7 @@ class CachedPieces:
         for piece, state, leaf in zip(self._pieces, self._states, self.found, strict=True):
             if leaf.grad is not None:
                 self._set_random_state(state)
-                piece().backward(leaf.grad)
+                torch.autograd.backward(piece(), leaf.grad)
                 leaf.grad = None
         self._set_random_state(after)
 
