@@ -54,10 +54,10 @@ def test_typo_is_reported_before_anything_is_fetched_or_imported() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--system", "adapter", "--num-beams", "3"], "num_beams is a setting of awesome and se3, not of adapter"),
+        (["--system", "adapter", "--num-beams", "3"], "num_beams is a setting of awesome and block-attention and"),
         (["--base", "smollm2", "--memory-direction", "both"], "not of adapter: leave it out"),
         (["--rank", "3"], "rank is a setting of adapter, not of awesome"),
-        (["--system", "lead"], "lead does not train: choose from adapter, awesome, se3"),
+        (["--system", "lead"], "lead does not train: choose from adapter, awesome, block-attention,"),
         (["--system", "awesom"], "did you mean 'awesome'?"),
         (["--model", "facebook/bart-base"], "say --base"),
         (["--epochs", "many"], "epochs='many' does not fit"),
