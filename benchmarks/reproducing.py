@@ -33,7 +33,7 @@ from awesum.cli import main as awesum
 from awesum.datasets import examples
 from benchmarks import SAMPLE, report
 
-WORDS = 3_000
+WORDS = 1_500
 """Of a document that is made of pieces of the sample."""
 
 
@@ -99,7 +99,7 @@ def sample_data(folder: Path, documents: int) -> Path:
         for each in range(documents):
             start = (number * documents + each) * 311 % len(words)
             piece = (words[start:] + words)[:WORDS]
-            summary = " ".join(piece[100:160] + piece[1500:1560])
+            summary = " ".join(piece[100:160] + piece[1200:1260])
             rows.append({"id": f"{split} {each}", "document": " ".join(piece), "summary": summary})
         (data / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return data
@@ -112,7 +112,7 @@ def run(dataset: str, data: Path, split: str, documents: int, folder: Path) -> t
     started, before = time.perf_counter(), _processor_time()
     code = awesum(
         ["reproduce", dataset, "--data", str(data), "--split", split, "--documents", str(documents),
-         "--base", str(bart), f"long-t5={t5}", f"extractor={encoder}", "--set", f"encoder={encoder}", "max_part=64",
+         "--base", str(bart), f"long-t5={t5}", f"extractor={encoder}", "--set", f"encoder={encoder}", "max_part=32",
          "--output", str(folder / "table")]
     )  # fmt: skip
     assert code == 0, "a row failed"

@@ -87,11 +87,11 @@ def _write_references(plan: Plan, say: Say) -> int:
         if stream.skipped:
             say(f"{stream.skipped.total():,} invalid rows of {plan.data} were skipped")
     with plan.references.open("rb") as file:
-        count = sum(1 for _ in file)
-    if not count:
+        number = sum(1 for _ in file)
+    if not number:
         plan.references.unlink()
         raise AwesumError(f"the split {plan.split!r} of {plan.data} has no documents: give another --data or --split")
-    return count
+    return number
 
 
 def _line(example: Example) -> bytes:
@@ -257,7 +257,7 @@ def describe(plan: Plan, say: Say = print) -> float:
             f"{settings.epochs:g} x {train.documents:,} documents; about {estimate.shown_time(needed.seconds)}"
         )
     say(
-        f"about {estimate.shown_time(total)} on this machine: a rough figure, without loading and scoring"
+        f"about {estimate.shown_time(total)} on this machine: a rough figure by arithmetic, without loading and scoring"
     )
     return total
 
