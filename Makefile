@@ -45,6 +45,7 @@ SECONDS ?= 3600
 fuzz: install-dev
 	$(BIN)/python -m benchmarks.fuzz --count $(COUNT) --seconds $(SECONDS)
 	! $(BIN)/python -m benchmarks.fuzz --count 2000 --command 0 --rows 0 --planted > /dev/null  # it can fail
+	$(BIN)/python -m benchmarks.kills --system lead
 	$(BIN)/python -m benchmarks.kills
 
 format: install-dev
