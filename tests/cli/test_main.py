@@ -62,7 +62,9 @@ def test_help_imports_no_command() -> None:
 def test_help_of_a_command_imports_no_other_command_and_no_heavy_library(name: str) -> None:
     modules = imported_by(name, "--help")
     assert {other for other in COMMANDS if f"awesum.cli.{other}" in modules} == {name}
-    allowed = {"numpy"} if name in ("evaluate", "reproduce") else set()  # metrics declare their flags, and compute with it
+    allowed = (
+        {"numpy"} if name in ("evaluate", "reproduce") else set()
+    )  # metrics declare their flags, and compute with it
     assert not modules.intersection(HEAVY) - allowed
 
 
