@@ -42,7 +42,7 @@ def tiny_models(folder: Path, texts: list[str]) -> tuple[Path, Path, Path]:
     torch.manual_seed(0)
     bart, t5, encoder = (folder / name for name in ("tiny-bart", "tiny-long-t5", "tiny-encoder"))
     tokenizer = _tokenizer(texts, ["<s>", "<pad>", "</s>", "<unk>"], "<s> $A </s>")
-    size = {"encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    size = {"encoder_layers": 3, "decoder_layers": 3, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
     config = BartConfig(
         vocab_size=len(tokenizer), d_model=32, encoder_ffn_dim=64, decoder_ffn_dim=64, init_std=0.1, **size
     )

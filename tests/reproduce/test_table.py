@@ -124,6 +124,7 @@ def test_equal_numbers_share_the_mark_of_the_best(plan: Plan) -> None:
     )
     assert text.count("**30.00**") == 2
     assert text.count("<u>20.00</u>") == 1
+    assert "**0.50**" not in text  # all have that one
 
 
 def test_latex_is_whole(found: Result) -> None:

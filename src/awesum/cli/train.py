@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Sequence
 from dataclasses import Field, fields
 from pathlib import Path
@@ -32,6 +33,9 @@ examples:
   awesum summarize report.pdf --model model/                               use the trained model
 """
 
+WIDEST = 76
+"""Characters of a heading in the help."""
+
 
 def add_arguments(parser: Parser) -> None:
     """A flag for each setting: those of every system, and those of each system that trains."""
@@ -58,8 +62,16 @@ def add_settings(parser: Parser) -> None:
     for field in fields(TrainingSettings):
         _add(common, field, _help(field), **({"action": _Choose, "flags": flags} if field.name == "system" else {}))
     for names, those in own.items():
-        group = parser.add_argument_group(f"settings of {' and '.join(names)}")
+        group = parser.add_argument_group(*_heading(names))
         flags += [(_add(group, field, _own_help(field.name, names)), names) for field in those]
+
+
+def _heading(names: Sequence[str]) -> tuple[str, str | None]:
+    """The title of a group of flags, and below it the systems that have them if there are too many for a title."""
+    title = f"settings of {' and '.join(names)}"
+    if len(title) <= WIDEST:
+        return title, None
+    return f"settings of {len(names)} systems", textwrap.fill(", ".join(names), WIDEST)
 
 
 class _Choose(argparse.Action):

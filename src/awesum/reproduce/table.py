@@ -40,13 +40,15 @@ def written(result: Result) -> dict[str, str]:
 
 
 def _ranks(result: Result, column: str) -> list[str]:
-    """The two best means of a column as shown: those that look the same in the table are equally good."""
+    """The two best means of a column as shown: those that look the same in the table are equally good. Nothing if all
+    look the same."""
     score = result.scores.get(column)
     means = [mean for row in result.rows if (mean := row.mean(column)) is not None]
-    if score is None or score.better == "neither" or len(means) < 2:
+    if score is None or score.better == "neither":
         return []
     ordered = sorted(means, reverse=score.better == "higher")
-    return list(dict.fromkeys(shown(score, mean) for mean in ordered))[:2]
+    different = list(dict.fromkeys(shown(score, mean) for mean in ordered))
+    return different[:2] if len(different) > 1 else []
 
 
 def _cell(result: Result, row: Made, column: str, bold: str, underline: str, marks: dict[str, str]) -> tuple[str, str]:
