@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import ERROR, getLogger
@@ -182,7 +184,12 @@ def _quiet() -> Iterator[None]:
 
 
 def hide_progress_bars() -> None:
-    """The library's bars for a second of loading; the progress of the work is ours to show."""
-    from transformers.utils import logging
+    """The library's bars for a second of loading; the progress of the work is ours to show.
 
-    logging.disable_progress_bar()
+    The library need not be loaded for it: perhaps nothing needs it.
+    """
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # read when it is imported
+    if "transformers" in sys.modules:
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from awesum.analysis.embedding import SentenceEncoder
     from awesum.analysis.salience import Salience
     from awesum.analysis.salience.ratings import Ratings
+    from awesum.analysis.tokens import PlainTokenizer
 
 SHIPPED_EXTRACTOR = Path(__file__).parent / "salience" / "extractor.safetensors"
 REDUNDANT_STEMS = 0.95
@@ -190,23 +191,23 @@ class Analyst:
         return SentenceEncoder.load(self._encoder or minilm_folder())
 
     @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
+    def tokenizer(self) -> PreTrainedTokenizerBase | PlainTokenizer:
         """The encoder's tokenizer, without the encoder if that is not loaded."""
         if self._encoder is not None or "encoder" in vars(self):
             return self.encoder.tokenizer
-        from awesum.loading import load_tokenizer
+        from awesum.analysis.tokens import PlainTokenizer
         from awesum.weights import minilm_folder
 
-        return load_tokenizer("MiniLM", minilm_folder())
+        return PlainTokenizer.load(minilm_folder())
 
     @cached_property
     def extractor(self) -> Salience:
         """The extractor, which scores sentences."""
         if self._extractor is not None:
             return self._extractor
-        from awesum.analysis.salience.trained import TrainedSalience
+        from awesum.analysis.salience.plain import PlainSalience
 
-        return TrainedSalience.load()
+        return PlainSalience.load()
 
     def load(self) -> None:
         """Load both models now."""
@@ -226,7 +227,7 @@ class Analyst:
         self,
         document: Document,
         *,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: PreTrainedTokenizerBase | PlainTokenizer,
         limits: Limits,
         length: Length,
         spread: bool = True,
@@ -260,7 +261,7 @@ class Analyst:
     def _read(
         self,
         document: Document,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: PreTrainedTokenizerBase | PlainTokenizer,
         limits: Limits,
         known: Vectors,
         encode: bool,

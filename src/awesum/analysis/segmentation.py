@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
+    from awesum.analysis.tokens import PlainTokenizer
+
 LOWER, UPPER = 512, 768
 """Tokens, as in the paper."""
 
@@ -39,7 +41,7 @@ class Limits(NamedTuple):
 def measure(
     text: str,
     spans: Iterable[tuple[int, int]],
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerBase | PlainTokenizer,
     longest: int = UPPER,
     batch: int = 512,
 ) -> list[Sentence]:
@@ -54,7 +56,7 @@ def measure(
 
 
 def _offsets(
-    text: str, spans: Sequence[tuple[int, int]], tokenizer: PreTrainedTokenizerBase
+    text: str, spans: Sequence[tuple[int, int]], tokenizer: PreTrainedTokenizerBase | PlainTokenizer
 ) -> list[list[tuple[int, int]]]:
     encoded = tokenizer(
         [text[start:end] for start, end in spans],

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from awesum.cli.flags import add_settings
 from awesum.cli.parser import Parser, note
 from awesum.errors import AwesumError
 
@@ -38,8 +39,6 @@ LENGTHS = (1, 2, 4, 8, 16)
 
 def add_arguments(parser: Parser) -> None:
     """The flags of a plan, and those of `awesum train`."""
-    from awesum.cli import train
-
     parser.add_argument(
         "what", nargs="?", metavar="SYSTEM", help="a system that trains (see `awesum systems`), or a recipe"
     )
@@ -67,7 +66,7 @@ def add_arguments(parser: Parser) -> None:
     plan.add_argument("--plot", metavar="FILE.svg", help="draw the peak against the length of the document")
     plan.add_argument("--table", choices=("memory", "truncation"), help="a table of the paper, planned")
     plan.add_argument("--dataset", help="one dataset of the table (default: all)")
-    train.add_settings(parser)
+    add_settings(parser)
 
 
 def run(options: argparse.Namespace) -> int:

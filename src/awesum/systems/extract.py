@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from awesum.analysis.analysis import Analyst
     from awesum.analysis.segmentation import Limits
+    from awesum.analysis.tokens import PlainTokenizer
     from awesum.engine.engine import Engine
 
 
@@ -38,7 +39,7 @@ class Extract(System):
         """The system whose tokens and segments it uses."""
 
     @property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
+    def tokenizer(self) -> PreTrainedTokenizerBase | PlainTokenizer:
         """That of the model that would write, if one is named; else the encoder's, which is there in any case."""
         return self.analyst.tokenizer if self._writer is None else self._writer.tokenizer
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from awesum.analysis.analysis import Analysis, Analyst, Progress
     from awesum.analysis.segmentation import Limits
+    from awesum.analysis.tokens import PlainTokenizer
     from awesum.compose.plan import Plan
     from awesum.compose.session import Session
     from awesum.document import Document
@@ -134,7 +135,7 @@ class System(ABC):
         """Changes whenever the summary of the same document with the same settings might: a hash of the weights."""
 
     @property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
+    def tokenizer(self) -> PreTrainedTokenizerBase | PlainTokenizer:
         """What measures sentences and segments, without the model that writes."""
         raise NotImplementedError
 

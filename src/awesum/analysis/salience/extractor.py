@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from awesum.analysis.salience.concepts import concept_ids, concepts
 from awesum.analysis.salience.features import DOCUMENT_NAMES, NAMES, document_features, features, mentioned
 from awesum.analysis.salience.words import BUCKETS, Words, pair_rows, stem_rows
 
@@ -122,29 +123,10 @@ def _starts(counts: NDArray[Any]) -> torch.Tensor:
     return torch.from_numpy((np.cumsum(counts) - counts).astype(np.int64))
 
 
-def concept_ids(
-    ids: NDArray[Any], owners: NDArray[np.int64], selectable: NDArray[np.bool_]
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The different stems or pairs of the selectable sentences, their counts, and the concept and sentence of each
-    occurrence."""
-    kept = selectable[owners] if len(owners) else np.zeros(0, dtype=bool)
-    found, place, counts = np.unique(ids[kept], return_inverse=True, return_counts=True)
-    return found, counts, place, owners[kept]
-
-
 def _concepts(
     ids: NDArray[Any], owners: NDArray[np.int64], selectable: NDArray[np.bool_], rarity: NDArray[np.float32]
 ) -> Concepts:
-    found, counts, place, owner = concept_ids(ids, owners, selectable)
-    if found.dtype == np.uint32:
-        rows = stem_rows(found)
-        first = second = rarity[rows]
-    else:
-        rows = pair_rows(found)
-        first = rarity[stem_rows((found >> np.uint64(32)).astype(np.uint32))]
-        second = rarity[stem_rows((found & np.uint64(0xFFFFFFFF)).astype(np.uint32))]
-    counted = np.stack([np.log(counts), first / 5, second / 5], axis=1).astype(np.float32)
-    return Concepts(*map(torch.from_numpy, (rows, counted, place, owner)))
+    return Concepts(*map(torch.from_numpy, concepts(ids, owners, selectable, rarity)))
 
 
 @dataclass(frozen=True)
@@ -266,3 +248,6 @@ def _largest(values: torch.Tensor, place: torch.Tensor, count: int) -> torch.Ten
     """The maximum of the values of each concept's occurrences."""
     start = values.new_full((count, values.shape[1]), -1e4)
     return start.scatter_reduce(0, place[:, None].expand_as(values), values, "amax")
+
+
+__all__ = ["SCORES", "Concepts", "Extractor", "Inputs", "Outputs", "Shape", "concept_ids"]

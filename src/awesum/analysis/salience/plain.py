@@ -1,0 +1,229 @@
+"""The extractor in numpy: the same weights and the same arithmetic as `extractor`, without torch.
+
+It is small, and loading torch takes longer than reading a report with it. Only what estimates is here; what learns is
+in `extractor`, and a test holds both together.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from awesum.analysis.salience.calibration import (
+    SHIPPED,
+    TOGETHER,
+    Calibration,
+    Estimates,
+    inputs_key,
+    is_foreign,
+    rate,
+)
+from awesum.analysis.salience.centrality import Centrality
+from awesum.analysis.salience.choice import word_costs
+from awesum.analysis.salience.concepts import ConceptArrays, concepts
+from awesum.analysis.salience.features import document_features, features, mentioned
+from awesum.analysis.salience.ratings import Query, Ratings
+from awesum.analysis.salience.words import Words, pair_rows, stem_ids, stem_rows
+from awesum.errors import AwesumError
+from awesum.files import sha256
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float32]
+
+EPSILON = 1e-5
+"""Of a LayerNorm."""
+ROWS = 512
+"""Sentences whose attention is computed at once: less would be slower, more would take more RAM."""
+
+
+class PlainSalience:
+    """Ratings by an extractor and by centrality, in numpy."""
+
+    def __init__(self, weights: Mapping[str, Array], heads: int, calibration: Calibration, name: str) -> None:
+        self._weights, self._heads = weights, heads
+        self.calibration, self.name = calibration, name
+
+    @classmethod
+    def load(cls, path: str | Path = SHIPPED) -> PlainSalience:
+        """Read weights and calibration from a safetensors file, as `TrainedSalience` does."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="np") as file:
+                metadata = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
+                weights = {key: file.get_tensor(key).astype(np.float32) for key in file.keys()}  # noqa: SIM118
+            if metadata.get("inputs") != inputs_key():
+                raise AwesumError(f"{path} was trained with other features: train it again with this version of awesum")
+            name = f"extractor {sha256(Path(path))[:16]}"
+            return cls(weights, metadata["shape"]["heads"], Calibration.from_json(metadata["calibration"]), name)
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise AwesumError(
+                f"{path} is not an extractor ({reason}): give a file written by `awesum extractor train`"
+            ) from error
+
+    def own_vectors(self, texts: Sequence[str]) -> Array | None:
+        """The means of the embeddings of each sentence's stems; none if centrality has a say, or for other scripts."""
+        words = Words.of(texts)
+        if self.calibration.plain.central or is_foreign(words):
+            return None
+        rows = stem_rows(words.ids)
+        sums = _sums(self._weights["stem.weight"][rows] * self._weights["rarity"][rows, None], words.counts)
+        return _normalized(sums)
+
+    def rate(self, texts: Sequence[str], vectors: Array, query: Query | None = None) -> Ratings:
+        """See `Salience.rate`."""
+        words = Words.of(texts)
+        if not len(words) or is_foreign(words):
+            return Centrality().rate(texts, vectors, query)
+        asked = stem_ids(query.text) if query else np.zeros(0, dtype=np.uint32)
+        selectable = np.array(word_costs(texts)) > 0
+        return rate(self.estimates(words, selectable, asked), self.calibration, vectors, query)
+
+    def estimates(self, words: Words, selectable: NDArray[np.bool_], asked: NDArray[np.uint32]) -> Estimates:
+        """What `Extractor.forward` computes, line by line."""
+        weights, rarity = self._weights, self._weights["rarity"]
+        pairs, pair_owners = words.pairs
+        counted = features(words, rarity, asked)
+        stem = _means(weights["stem.weight"][stem_rows(words.ids)], words.counts)  # (N, d)
+        pair = _means(weights["pair.weight"][pair_rows(pairs)], np.bincount(pair_owners, minlength=len(words)))
+        mean = stem.mean(0, keepdims=True)
+        above = np.where((words.heading_before >= 0)[:, None], stem[np.maximum(words.heading_before, 0)], np.float32(0))
+        query = weights["stem.weight"][stem_rows(asked)].mean(0, keepdims=True) if len(asked) else np.zeros_like(mean)
+        topics = [stem, 8 * stem * _normalized(mean), above, 4 * stem * query, pair]
+        hidden = self._linear("embed", np.concatenate([*topics, counted], -1))
+        hidden = hidden + _gelu(self._beside(hidden))
+        chunks = np.array_split(hidden, _cuts(len(hidden)))
+        context = np.concatenate([self._context(chunk) for chunk in chunks])
+        scored = _gelu(self._linear("scorer.0", np.concatenate([hidden, context, counted], -1)))
+        scores = self._linear("scorer.3", scored)
+        told = np.split(self._linear("tell", context), 2, -1)
+        about = np.concatenate([document_features(words, asked=len(asked) > 0), mean[0], context.mean(0)])
+        stems = concepts(words.ids, words.owners, selectable, rarity)
+        both = concepts(pairs, pair_owners, selectable, rarity)
+        return Estimates(
+            worth=scores[:, -1],
+            stems=self._concept_scores("stem", stems, told[0], scores),
+            pairs=self._concept_scores("pair", both, told[1], scores),
+            length=float(self._linear("length", about)[0]),
+            mentioned=mentioned(words, rarity, asked),
+            places=np.concatenate([stems.place, both.place + len(stems.rows)]),
+            owners=np.concatenate([stems.owner, both.owner]),
+        )
+
+    def _linear(self, name: str, inputs: Array) -> Array:
+        return inputs @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+
+    def _beside(self, hidden: Array) -> Array:
+        """The convolution over the sentences around each."""
+        weight = self._weights["beside.weight"]  # (size, size / groups, taps)
+        size, inside, taps = weight.shape
+        padded = np.pad(hidden, ((taps // 2, taps // 2), (0, 0)))
+        found = np.tile(self._weights["beside.bias"], (len(hidden), 1))
+        for start in range(0, size, inside):
+            own = slice(start, start + inside)
+            for tap in range(taps):
+                found[:, own] += padded[tap : tap + len(hidden), own] @ weight[own, :, tap].T
+        return found
+
+    def _context(self, hidden: Array) -> Array:
+        """The self-attention layers over all sentences."""
+        layer = 0
+        while f"context.layers.{layer}.norm1.weight" in self._weights:
+            name = f"context.layers.{layer}"
+            hidden = hidden + self._attention(f"{name}.self_attn", self._norm(f"{name}.norm1", hidden))
+            inner = _gelu(self._linear(f"{name}.linear1", self._norm(f"{name}.norm2", hidden)))
+            hidden = hidden + self._linear(f"{name}.linear2", inner)
+            layer += 1
+        return self._norm("context.norm", hidden)
+
+    def _attention(self, name: str, inputs: Array) -> Array:
+        every = inputs @ self._weights[f"{name}.in_proj_weight"].T + self._weights[f"{name}.in_proj_bias"]
+        size = every.shape[1] // 3 // self._heads
+        found = np.empty_like(inputs)
+        for head in range(self._heads):
+            own = slice(head * size, (head + 1) * size)
+            query, key, value = (part[:, own] for part in np.split(every, 3, -1))
+            for start in range(0, len(inputs), ROWS):
+                scores = query[start : start + ROWS] @ key.T / np.float32(math.sqrt(size))
+                scores = np.exp(scores - scores.max(-1, keepdims=True))
+                found[start : start + ROWS, own] = (scores @ value) / scores.sum(-1, keepdims=True)
+        return self._linear(f"{name}.out_proj", found)
+
+    def _norm(self, name: str, inputs: Array) -> Array:
+        centred = inputs - inputs.mean(-1, keepdims=True)
+        variance = (centred * centred).mean(-1, keepdims=True)
+        return (
+            centred / np.sqrt(variance + np.float32(EPSILON)) * self._weights[f"{name}.weight"]
+            + self._weights[f"{name}.bias"]
+        )
+
+    def _concept_scores(self, kind: str, found: ConceptArrays, told: Array, scores: Array) -> Array:
+        """See `Extractor._concept_scores`."""
+        order = np.argsort(found.place, kind="stable")
+        counts = np.bincount(found.place, minlength=len(found.rows))
+        owners = found.owner[order]
+        here = told[owners]
+        best = _largest(scores[owners, :-1], counts)
+        inputs = [self._weights[f"{kind}.weight"][found.rows], found.features, _means(here, counts)]
+        joined = np.concatenate([*inputs, _largest(here, counts), best], -1)
+        return self._linear(f"{kind}_scorer.2", _gelu(self._linear(f"{kind}_scorer.0", joined)))[:, 0]
+
+
+def _cuts(count: int) -> list[int]:
+    """Where a long document is cut into chunks whose sentences attend to each other, as torch's `chunk` does it."""
+    pieces = -(-count // TOGETHER)
+    each = -(-count // max(pieces, 1))
+    return list(range(each, count, each)) if each else []
+
+
+def _sums(values: Array, counts: NDArray[np.integer]) -> Array:
+    """The sums of consecutive groups of rows; zero for an empty group."""
+    found = np.zeros((len(counts), values.shape[1]), dtype=np.float32)
+    there = counts > 0
+    if there.any():
+        found[there] = np.add.reduceat(values, (np.cumsum(counts) - counts)[there], axis=0)
+    return found
+
+
+def _means(values: Array, counts: NDArray[np.integer]) -> Array:
+    return _sums(values, counts) / np.maximum(counts, 1).astype(np.float32)[:, None]
+
+
+def _largest(values: Array, counts: NDArray[np.integer]) -> Array:
+    """The maxima of consecutive groups of rows, none of them empty."""
+    if not len(counts):
+        return np.zeros((0, values.shape[1]), dtype=np.float32)
+    return np.maximum.reduceat(values, np.cumsum(counts) - counts, axis=0)
+
+
+def _normalized(values: Array) -> Array:
+    return values / np.maximum(np.linalg.norm(values, axis=-1, keepdims=True), np.float32(1e-12))
+
+
+_STEP, _END = 1 / 128, 6.0
+_PLACES = np.arange(0, _END + 2 * _STEP, _STEP)
+_ERF = np.array([math.erf(place) for place in _PLACES])
+_SLOPE = 2 / math.sqrt(math.pi) * np.exp(-_PLACES * _PLACES) * _STEP
+
+
+def _erf(values: Array) -> NDArray[np.float64]:
+    """The error function, which numpy does not have: interpolated in a table of values and slopes, to 1e-10."""
+    size = np.minimum(np.abs(values), _END) / _STEP
+    at = size.astype(np.int64)
+    part = size - at
+    low, high = _ERF[at], _ERF[at + 1]
+    rising, falling = _SLOPE[at] - (high - low), (high - low) - _SLOPE[at + 1]
+    found = low + part * (high - low) + part * (1 - part) * (rising * (1 - part) + falling * part)
+    return np.copysign(found, values)
+
+
+def _gelu(values: Array) -> Array:
+    return (values * 0.5 * (1 + _erf(values * np.float32(math.sqrt(0.5))))).astype(np.float32)
