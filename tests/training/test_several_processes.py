@@ -106,7 +106,9 @@ def launch(arguments: list[str], processes: int, *options: str) -> tuple[str, st
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: see below")
 def test_accelerate_launch_says_that_a_cpu_does_not_shard(tmp_path: Path, flags: list[str]) -> None:
     arguments = [*flags, "--epochs", "1", "--accumulation", "1", "--output", str(tmp_path / "model")]
-    output, errors = launch(arguments, 2, "--cpu", *FSDP)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ACCELERATE_USE_FSDP", "true")  # as --use_fsdp does, which goes with --cpu in no other way
+        output, errors = launch(arguments, 2, "--cpu")
     assert output.strip() == str(tmp_path / "model")
     assert errors.count("FSDP needs GPUs, and there are none: each process trains with whole weights (DDP)") == 1
     assert len(history(tmp_path / "model")) == 3, "two documents a step"
