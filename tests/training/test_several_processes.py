@@ -95,24 +95,31 @@ def test_killed_process_ends_the_run_with_one_line_and_it_resumes(tmp_path: Path
         assert found[2] == pytest.approx(expected[2], rel=1e-3)
 
 
-def launch(arguments: list[str], processes: int, *options: str) -> tuple[str, str]:
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(processes), *options]
-    done = subprocess.run([*command, "-m", "awesum", "train", *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: see below")
-def test_accelerate_launch_says_that_a_cpu_does_not_shard(tmp_path: Path, flags: list[str]) -> None:
+def test_torchrun_says_that_a_cpu_does_not_shard(tmp_path: Path, flags: list[str]) -> None:
+    """As `accelerate launch --use_fsdp` would set it, which starts only one process on a CPU."""
     arguments = [*flags, "--epochs", "1", "--accumulation", "1", "--output", str(tmp_path / "model")]
-    output, errors = launch(arguments, 2, "--cpu", *FSDP)
-    assert output.strip() == str(tmp_path / "model")
-    assert errors.count("FSDP needs GPUs, and there are none: each process trains with whole weights (DDP)") == 1
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    done = subprocess.run(
+        [*command, "-m", "awesum", "train", *arguments],
+        env=os.environ | {"ACCELERATE_USE_FSDP": "true", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tmp_path / "model")
+    assert done.stderr.count("FSDP needs GPUs, and there are none: each process trains with whole weights (DDP)") == 1
     assert len(history(tmp_path / "model")) == 3, "two documents a step"
 
 
 # What needs GPUs
+
+
+def launch(arguments: list[str], processes: int, *options: str) -> None:
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(processes), *options]
+    done = subprocess.run([*command, "-m", "awesum", "train", *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.gpu

@@ -19,7 +19,7 @@ from awesum.version import __version__
 
 COMMANDS = {
     "summarize": "summarize files, folders, web addresses or standard input",
-    "corpus": "summarize a corpus of any size into Parquet, on this machine or on a Ray cluster",
+    "corpus": "summarize a corpus into Parquet, here or on a Ray cluster",
     "serve": "open a page in the browser to summarize documents, with an API",
     "predict": "summarize every document of a dataset with a system",
     "evaluate": "score summaries against references, and compare systems",
