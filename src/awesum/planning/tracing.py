@@ -7,7 +7,8 @@ highest sum. A storage counts as on a GPU: rounded up to 512 bytes.
 The CPU build of torch takes other kernels than a GPU would. Where that changes what is held, the step runs as a GPU
 runs it: dropout keeps one byte a number, and attention is either written out (`eager`) or keeps what a fused kernel
 keeps (`fused`: queries, keys, values, output and one number a query), whatever kernel this machine would take. With
-`attention="own"` everything is left to this machine's kernels, to be compared with a step that was really run.
+`attention="own"` everything is left to this machine's kernels and counted to the byte, to be compared with a step that
+was really run.
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ def traced(fake: FakeTensorMode | None, attention: Attention = "fused", *, offlo
 
     `offload`: what the backward pass needs is kept outside the GPU, weights excepted.
     """
-    tracer = Tracer()
+    tracer = Tracer(1 if attention == "own" else BLOCK)
     with ExitStack() as stack:
         if fake is not None:
             stack.enter_context(fake)

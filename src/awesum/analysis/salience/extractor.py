@@ -187,7 +187,7 @@ class Extractor(nn.Module):
             own, headings = stem[these], inputs.headings[these]
             above = torch.where((headings >= 0)[:, None], stem[headings.clamp(min=0)], stem.new_zeros(()))
             topics = [own, 8 * own * direction, above, 4 * own * query, pair[these]]
-            return self.embed(torch.cat([self.dropout(torch.cat(topics, -1)), inputs.features[these]], -1))  # type: ignore[no-any-return]
+            return self.embed(torch.cat([self.dropout(torch.cat(topics, -1)), inputs.features[these]], -1))
 
         hidden = torch.cat([embed(these) for these in slices])
         hidden = hidden + functional.gelu(torch.cat([self._beside(hidden, these) for these in slices]))

@@ -1,0 +1,173 @@
+"""The traced peak against a count by hand, and against a step that is really run and measured by torch's profiler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from awesum.planning.step import Lengths, document_of, training_step
+from awesum.planning.tracing import BLOCK, Attention, fake_mode, traced
+from awesum.training.settings import TrainingSettings, read_settings
+from awesum.training.trainable import Trainable, make
+
+TINY = {
+    "model_type": "bart",
+    "vocab_size": 500,
+    "max_position_embeddings": 256,
+    "d_model": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 128,
+    "decoder_ffn_dim": 128,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+    "activation_dropout": 0.1,
+}
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "se3": {},
+    "awesome": {"memory_layers": 1, "memory_size": 32},
+    "truncated": {},
+    "pagesum": {"pages": 2, "page_size": 128},
+    "cached": {"chunk_size": 64},
+    "block-attention": {"block_size": 16, "global_tokens": 4},
+}
+
+
+def prepared(system: str, **changes: Any) -> tuple[Trainable, TrainingSettings]:
+    given = {"system": system, "base": "tiny", "data": "x", "output": "y", "precision": "float32", "optim": "sgd"}
+    settings, own = read_settings(None, {**given, **SYSTEMS[system], **changes})
+    return make(system, "tiny", own), settings
+
+
+def test_sum_of_a_product_is_counted_to_the_byte() -> None:
+    with traced(fake_mode()) as tracer:
+        left = torch.empty(100, 200)
+        right = torch.empty(200, 300)
+        tracer.restart()
+        product = left @ right
+    assert tracer.peak.bytes == _rounded(4 * 100 * 200) + _rounded(4 * 200 * 300) + _rounded(4 * 100 * 300)
+    del product
+
+
+def test_what_is_dropped_is_no_longer_counted() -> None:
+    with traced(fake_mode()) as tracer:
+        for _ in range(10):
+            torch.empty(1000)
+        kept = torch.empty(1000)
+    assert tracer.peak.bytes == _rounded(4000)
+    assert tracer.total == _rounded(4000)
+    del kept
+
+
+def test_fused_attention_keeps_no_probabilities_and_eager_attention_keeps_all() -> None:
+    def kept(attention: Attention, length: int) -> int:
+        with traced(fake_mode(), attention) as tracer:
+            query = torch.empty(1, 2, length, 8, requires_grad=True)
+            tracer.restart()
+            torch.nn.functional.scaled_dot_product_attention(query, query, query, dropout_p=0.1).sum().backward()
+        return tracer.peak.bytes
+
+    assert kept("fused", 512) < 3 * kept("fused", 256)
+    assert kept("eager", 512) > 3.5 * kept("eager", 256)
+
+
+def test_dropout_keeps_one_byte_a_number_as_on_a_gpu() -> None:
+    def peak(attention: Attention) -> int:
+        with traced(fake_mode(), attention) as tracer:
+            states = torch.empty(1024, 1024, requires_grad=True)
+            tracer.restart()
+            dropped = torch.nn.functional.dropout(states, 0.1)
+        del dropped
+        return tracer.peak.bytes
+
+    number = 1024 * 1024
+    assert peak("fused") == 4 * number + 4 * number + number
+
+
+@pytest.mark.parametrize("length", [60, 120, 200])
+@pytest.mark.parametrize("system", sorted(SYSTEMS))
+def test_planned_peak_is_that_of_the_same_step_run_for_real(system: str, length: int) -> None:
+    lengths = Lengths(length, 24, segment_tokens=64)
+    trainable, settings = prepared(system)
+    planned = training_step(trainable, settings, lengths, attention="own", saved=TINY).peak.bytes
+    measured = _measured(system, lengths)
+    assert planned == pytest.approx(measured, rel=0.03)
+
+
+@pytest.mark.parametrize(("system", "depth"), [("se3", None), ("awesome", 1), ("awesome", 2)])
+def test_peak_does_not_grow_with_the_number_of_segments(system: str, depth: int | None) -> None:
+    changes = {} if depth is None else {"memory_depth": depth}
+    trainable, settings = prepared(system, **changes)
+    fake = fake_mode()
+    with fake:
+        trainable.make_blank(TINY, None)
+    peaks = []
+    for segments in (4 + (depth or 1), 64):
+        document = document_of(trainable.model.config, Lengths(64, 24, 64))
+        document = type(document)("many", list(document.segments) * segments, list(document.targets) * segments)
+        with traced(fake, "fused") as tracer:
+            tracer.name(trainable.model)
+            for parameter in trainable.model.parameters():
+                parameter.grad = torch.empty_like(parameter)
+            tracer.restart()
+            trainable.loss([document], torch.Tensor.backward)
+        peaks.append(tracer.peak.bytes)
+        for parameter in trainable.model.parameters():
+            parameter.grad = None
+    assert peaks[1] == pytest.approx(peaks[0], rel=0.001)
+
+
+def test_parts_add_up_and_name_what_they_are() -> None:
+    trainable, settings = prepared("awesome", optim="adamw_torch")
+    step = training_step(trainable, settings, Lengths(200, 24, 64), saved=TINY)
+    assert sum(step.peak.parts.values()) == step.peak.bytes
+    weights = 4 * step.weights
+    assert step.peak.parts["weights"] == pytest.approx(weights, rel=0.05)
+    assert step.peak.parts["gradients"] == pytest.approx(4 * step.trained, rel=0.05)
+    assert step.peak.parts["optimizer"] == pytest.approx(8 * step.trained, rel=0.01)
+    assert step.peak.place
+
+
+def test_offloading_and_checkpointing_lower_what_is_kept() -> None:
+    def activations(**changes: Any) -> int:
+        trainable, settings = prepared("truncated", **changes)
+        peak = training_step(trainable, settings, Lengths(250, 200), saved=TINY).peak
+        return peak.parts["activations"] + peak.parts["temporary"]
+
+    plain = activations()
+    assert activations(offload=True) < 0.6 * plain
+    assert activations(gradient_checkpointing=True) < 0.8 * plain
+
+
+def _rounded(count: int) -> int:
+    return -(-count // BLOCK) * BLOCK
+
+
+def _measured(system: str, lengths: Lengths) -> int:
+    """The peak of a step on real tensors, as torch's profiler saw memory come and go."""
+    torch.manual_seed(0)
+    trainable, settings = prepared(system)
+    trainable.make_blank(TINY, lengths.input_tokens)
+    model = trainable.model.train()
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    held = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
+    document = document_of(model.config, lengths)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        trainable.loss([document], torch.Tensor.backward, empty_targets=settings.empty_targets)
+    now = highest = 0
+    for event in profiler.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            highest = max(highest, now)
+    return sum(held.values()) + highest
+
+
+def _tensors(model: torch.nn.Module) -> list[torch.Tensor]:
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    return [*model.parameters(), *model.buffers(), *gradients]
