@@ -24,7 +24,7 @@ examples:
   awesum reproduce govreport --data govreport/ --rows se3 beyond/cached --output cached/
                                                                          a row beyond the paper
   awesum reproduce govreport --data govreport/ --documents 10 --base tiny-bart/ long-t5=tiny-t5/ \\
-    --set encoder=embedded --output trial/                               a trial from stand-ins, without the hub
+    --set encoder=embedded extractor=shipped --output trial/             a trial from stand-ins, without the hub
 """
 
 
