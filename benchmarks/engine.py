@@ -129,9 +129,8 @@ def main() -> int:
     ours = spent(built_in)
     _, dtype, reason = choose_device()
     form = str(dtype).removeprefix("torch.")
-    print(
-        f"{len(prompts)} prompts, {sum(map(len, prompts)):,} tokens, {options.written} written to each; {form}: {reason}"
-    )
+    read = sum(map(len, prompts))
+    print(f"{len(prompts)} prompts, {read:,} tokens, {options.written} written to each; {form}: {reason}")
     print(f"{'built-in ' + form:22} {ours.clock:7.1f} s  {ours.processor:7.1f} s of the processor", flush=True)
     opponents: dict[str, Spent] = {}
     with tempfile.TemporaryDirectory() as folder:
