@@ -45,7 +45,7 @@ KNOWN = (
         "6a1a2eb6d15622bf3c96857206351ba97e1af16c30d7a74ee38970e434e9407e",
         "Apache-2.0",
         4,
-        "measured with its coding variant of the same size (docs/results.md); itself expected to write no worse",
+        "tried with its coding variant on one document (docs/results.md); itself expected to write no worse",
     ),
     Known(
         "qwen3-4b",

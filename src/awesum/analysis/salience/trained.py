@@ -14,6 +14,7 @@ import torch
 
 from awesum import files
 from awesum.analysis.salience.calibration import (
+    ABOUT,
     SHIPPED,
     TOGETHER,
     Calibration,
@@ -142,4 +143,4 @@ def to_ratings(
     return rate(estimates, calibration, vectors, query)
 
 
-__all__ = ["SHIPPED", "TOGETHER", "Calibration", "Mixture", "TrainedSalience", "is_foreign", "to_ratings"]
+__all__ = ["ABOUT", "SHIPPED", "TOGETHER", "Calibration", "Mixture", "TrainedSalience", "is_foreign", "to_ratings"]
