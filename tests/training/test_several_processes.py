@@ -95,24 +95,6 @@ def test_killed_process_ends_the_run_with_one_line_and_it_resumes(tmp_path: Path
         assert found[2] == pytest.approx(expected[2], rel=1e-3)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: see below")
-def test_torchrun_says_that_a_cpu_does_not_shard(tmp_path: Path, flags: list[str]) -> None:
-    """As `accelerate launch --use_fsdp` would set it, which starts only one process on a CPU."""
-    arguments = [*flags, "--epochs", "1", "--accumulation", "1", "--output", str(tmp_path / "model")]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
-    done = subprocess.run(
-        [*command, "-m", "awesum", "train", *arguments],
-        env=os.environ | {"ACCELERATE_USE_FSDP": "true", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(tmp_path / "model")
-    assert done.stderr.count("FSDP needs GPUs, and there are none: each process trains with whole weights (DDP)") == 1
-    assert len(history(tmp_path / "model")) == 3, "two documents a step"
-
-
 # What needs GPUs
 
 

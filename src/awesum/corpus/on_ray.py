@@ -39,9 +39,9 @@ def require() -> Any:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before it is imported: nothing may be sent to anybody
     os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its notes are for those who develop it
-    os.environ.setdefault(
-        "RAY_worker_niceness", "0"
-    )  # workers are what this is about: 15 starves them on a busy machine
+    # Workers are what this is about: the usual 15 starves them on a busy machine.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")  # a worker that died is replaced: no reason for alarm
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns about what it will do one day
     try:
         import ray
