@@ -286,7 +286,7 @@ def test_mixed_precision_teaches_every_weight(memory: str) -> None:
     for name, gradient in expected.items():
         if gradient.abs().max() > 1e-6:
             cosine = torch.nn.functional.cosine_similarity(ours[name].flatten(), gradient.flatten(), 0)
-            assert cosine > 0.85, f"{name}: {cosine}"  # eight bits of precision; another direction would be near 0
+            assert cosine > 0.8, f"{name}: {cosine}"  # eight bits of precision; another direction would be near 0
 
 
 # ----------------------------------------------------------------------------------------------------------- memory

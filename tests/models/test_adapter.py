@@ -288,7 +288,7 @@ def compared(model: AwesomeCausal, batch: list[DocumentInputs] | None = None) ->
                     if isinstance(theirs, list):
                         theirs = vectors(theirs, ours.shape[1])
                     theirs = np.concatenate(theirs) if isinstance(theirs, tuple) else theirs
-                    np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4)
+                    np.testing.assert_allclose(ours, theirs, rtol=5e-4, atol=5e-4)
     return set(recalled)
 
 
