@@ -89,7 +89,7 @@ def test_dropout_keeps_one_byte_a_number_as_on_a_gpu() -> None:
     assert peak("fused") == 4 * number + 4 * number + number
 
 
-@pytest.mark.parametrize("length", [60, 120, 200])
+@pytest.mark.parametrize("length", [60, 200])
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 def test_planned_peak_is_that_of_the_same_step_run_for_real(system: str, length: int) -> None:
     lengths = Lengths(length, 24, segment_tokens=64)
@@ -107,7 +107,7 @@ def test_peak_does_not_grow_with_the_number_of_segments(system: str, depth: int 
     with fake:
         trainable.make_blank(TINY, None)
     peaks = []
-    for segments in (4 + (depth or 1), 64):
+    for segments in (3 + (depth or 1), 12):
         document = document_of(trainable.model.config, Lengths(64, 24, 64))
         document = type(document)("many", list(document.segments) * segments, list(document.targets) * segments)
         with traced(fake, "fused") as tracer:
