@@ -112,3 +112,55 @@ class BeamHooks:
         expand = super()._expand_inputs_for_generation  # type: ignore[misc]
         input_ids, inputs = expand(expand_size, False, input_ids, **inputs)
         return input_ids, {**inputs, **shared}
+
+
+def dispatching(handle: Callable[[Any, Any, Any], Any]) -> Any:
+    """A context in which every operation of torch goes through `handle(operation, args, kwargs)`."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return handle(func, args, kwargs or {})
+
+    return Mode()
+
+
+def fake_tensors() -> Any:
+    """A context in which tensors have shapes and no contents; real ones may join them."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def real_tensors() -> Any:
+    """A context inside `fake_tensors` in which tensors have contents again."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    return unset_fake_temporarily()
+
+
+def is_fake(tensor: Any) -> bool:
+    """Whether it has no contents."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
+
+
+def asks_for_contents(error: Exception) -> bool:
+    """Whether an operation failed because a fake tensor has none."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+    return isinstance(error, (DataDependentOutputException, DynamicOutputShapeException))
+
+
+def tensors_in(value: Any) -> list[Any]:
+    """The tensors in nested lists, tuples and dictionaries."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [each for each in tree_leaves(value) if isinstance(each, torch.Tensor)]
+
+
+def storage_key(tensor: Any) -> int:
+    """The same for all tensors that share their storage."""
+    return int(tensor.untyped_storage()._cdata)

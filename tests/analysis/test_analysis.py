@@ -137,7 +137,7 @@ def test_models_are_loaded_when_they_are_first_needed(monkeypatch: pytest.Monkey
     loaded: list[str] = []
     monkeypatch.setattr(SentenceEncoder, "load", lambda folder: loaded.append("encoder"))
     monkeypatch.setattr("awesum.weights.minilm_folder", lambda: None)
-    monkeypatch.setattr("awesum.analysis.salience.trained.TrainedSalience.load", lambda: loaded.append("extractor"))
+    monkeypatch.setattr("awesum.analysis.salience.plain.PlainSalience.load", lambda: loaded.append("extractor"))
     analyst = Analyst()
     assert loaded == []
     analyst.load()

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from awesum.compat import fake_tensors, storage_key
 from awesum.planning.step import Lengths, document_of, training_step
-from awesum.planning.tracing import BLOCK, Attention, fake_mode, traced
+from awesum.planning.tracing import BLOCK, Attention, traced
 from awesum.training.settings import TrainingSettings, read_settings
 from awesum.training.trainable import Trainable, make
 
@@ -45,7 +46,7 @@ def prepared(system: str, **changes: Any) -> tuple[Trainable, TrainingSettings]:
 
 
 def test_sum_of_a_product_is_counted_to_the_byte() -> None:
-    with traced(fake_mode()) as tracer:
+    with traced(fake_tensors()) as tracer:
         left = torch.empty(100, 200)
         right = torch.empty(200, 300)
         tracer.restart()
@@ -55,7 +56,7 @@ def test_sum_of_a_product_is_counted_to_the_byte() -> None:
 
 
 def test_what_is_dropped_is_no_longer_counted() -> None:
-    with traced(fake_mode()) as tracer:
+    with traced(fake_tensors()) as tracer:
         for _ in range(10):
             torch.empty(1000)
         kept = torch.empty(1000)
@@ -66,7 +67,7 @@ def test_what_is_dropped_is_no_longer_counted() -> None:
 
 def test_fused_attention_keeps_no_probabilities_and_eager_attention_keeps_all() -> None:
     def kept(attention: Attention, length: int) -> int:
-        with traced(fake_mode(), attention) as tracer:
+        with traced(fake_tensors(), attention) as tracer:
             query = torch.empty(1, 2, length, 8, requires_grad=True)
             tracer.restart()
             torch.nn.functional.scaled_dot_product_attention(query, query, query, dropout_p=0.1).sum().backward()
@@ -78,7 +79,7 @@ def test_fused_attention_keeps_no_probabilities_and_eager_attention_keeps_all() 
 
 def test_dropout_keeps_one_byte_a_number_as_on_a_gpu() -> None:
     def peak(attention: Attention) -> int:
-        with traced(fake_mode(), attention) as tracer:
+        with traced(fake_tensors(), attention) as tracer:
             states = torch.empty(1024, 1024, requires_grad=True)
             tracer.restart()
             dropped = torch.nn.functional.dropout(states, 0.1)
@@ -102,8 +103,8 @@ def test_planned_peak_is_that_of_the_same_step_run_for_real(system: str, length:
 @pytest.mark.parametrize(("system", "depth"), [("se3", None), ("awesome", 1), ("awesome", 2)])
 def test_peak_does_not_grow_with_the_number_of_segments(system: str, depth: int | None) -> None:
     changes = {} if depth is None else {"memory_depth": depth}
-    trainable, settings = prepared(system, **changes)
-    fake = fake_mode()
+    trainable = prepared(system, **changes)[0]
+    fake = fake_tensors()
     with fake:
         trainable.make_blank(TINY, None)
     peaks = []
@@ -156,7 +157,7 @@ def _measured(system: str, lengths: Lengths) -> int:
     model = trainable.model.train()
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    held = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
+    held = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
     document = document_of(model.config, lengths)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         trainable.loss([document], torch.Tensor.backward, empty_targets=settings.empty_targets)

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from awesum.analysis.segmentation import UPPER
+from awesum.compat import fake_tensors
 from awesum.errors import AwesumError
 from awesum.models.memory_settings import NO_MEMORY
 from awesum.planning.optimizers import held, weights_of
-from awesum.planning.tracing import Attention, Kind, Peak, Tracer, fake_mode, traced
+from awesum.planning.tracing import Attention, Kind, Peak, Tracer, traced
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.whole import padded
 from awesum.training.settings import TrainingSettings
@@ -80,7 +81,7 @@ def training_step(
 
     Gradients are there from the start if they are accumulated, as they are from the second batch on.
     """
-    fake = fake_mode()
+    fake = fake_tensors()
     with fake:
         trainable.make_blank(saved, lengths.input_tokens)
         model = trainable.model.train()
@@ -117,7 +118,7 @@ def generation(
     saved: Mapping[str, Any],
 ) -> Step:
     """Trace a summary: the input is read, then the last token is written, with all others in the cache of each beam."""
-    fake = fake_mode()
+    fake = fake_tensors()
     with fake:
         trainable.make_blank(saved, lengths.input_tokens)
         model: Any = trainable.model.eval()

@@ -21,19 +21,11 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensor,
-    FakeTensorMode,
-    unset_fake_temporarily,
-)
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
+from awesum import compat
 from awesum.memory import MemoryState
 
 Kind = Literal["weights", "gradients", "optimizer", "activations", "memory states", "temporary"]
@@ -61,11 +53,10 @@ class _Storage:
     kind: Kind
 
 
-class Tracer(TorchDispatchMode):
+class Tracer:
     """Follows all storages while it is entered, of fake tensors and of real ones alike."""
 
     def __init__(self, block: int = BLOCK) -> None:
-        super().__init__()
         self._block = block
         self._storages: dict[int, _Storage] = {}
         self._sums: dict[Kind, int] = dict.fromkeys(KINDS, 0)
@@ -76,28 +67,27 @@ class Tracer(TorchDispatchMode):
         """Bytes that are held now."""
         self.peak = Peak(0, dict(self._sums), "")
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        is_known = not any(map(_is_fake, tree_leaves((args, kwargs))))
+    def operate(self, operation: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operation of torch, and follow what it returns."""
+        is_known = not any(map(compat.is_fake, compat.tensors_in((args, kwargs))))
         try:
-            result = func(*args, **kwargs)
+            result = operation(*args, **kwargs)
             is_asked = is_known and self._has_values(result)
-        except (DataDependentOutputException, DynamicOutputShapeException):
-            if not is_known:
+        except Exception as error:
+            if not (is_known and compat.asks_for_contents(error)):
                 raise
             is_asked = True
         if is_asked:
-            with unset_fake_temporarily():
-                result = func(*args, **kwargs)
-        for each in tree_leaves(result):
-            if isinstance(each, torch.Tensor):
-                self._see(each)
+            with compat.real_tensors():
+                result = operation(*args, **kwargs)
+        for each in compat.tensors_in(result):
+            self._see(each)
         return result
 
     def _has_values(self, result: Any) -> bool:
         """Whether a fake result should be computed: models look into masks, which no fake tensor allows."""
-        made = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
-        return any(map(_is_fake, made)) and all(each.numel() <= SMALL for each in made)
+        made = compat.tensors_in(result)
+        return any(map(compat.is_fake, made)) and all(each.numel() <= SMALL for each in made)
 
     def name(self, model: nn.Module) -> None:
         """Learn the names of a model's modules, and that its parameters and buffers are weights."""
@@ -108,7 +98,7 @@ class Tracer(TorchDispatchMode):
         """From here on, the storages of these tensors are of this kind."""
         for tensor in tensors:
             self._see(tensor)
-            if found := self._storages.get(tensor.untyped_storage()._cdata):
+            if found := self._storages.get(compat.storage_key(tensor)):
                 self._sums[found.kind] -= found.bytes
                 self._sums[kind] += found.bytes
                 found.kind = kind
@@ -119,7 +109,7 @@ class Tracer(TorchDispatchMode):
 
     def keep(self, tensor: torch.Tensor) -> None:
         """A tensor that the backward pass will need."""
-        found = self._storages.get(tensor.untyped_storage()._cdata)
+        found = self._storages.get(compat.storage_key(tensor))
         if found and found.kind == "temporary":
             self.mark("activations", [tensor])
 
@@ -146,13 +136,14 @@ class Tracer(TorchDispatchMode):
 
     def _see(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
-        if storage._cdata in self._storages:
+        key = compat.storage_key(tensor)
+        if key in self._storages:
             return
         size = -(-storage.nbytes() // self._block) * self._block
-        self._storages[storage._cdata] = _Storage(size, "temporary")
+        self._storages[key] = _Storage(size, "temporary")
         self._sums["temporary"] += size
         self.total += size
-        weakref.finalize(storage, self._end, storage._cdata)
+        weakref.finalize(storage, self._end, key)
         if self.total > self.peak.bytes:
             back = self._backward_of
             place = f"{self.place or 'the loss'}, forward" if back is None else f"{back or 'the loss'}, backward"
@@ -162,10 +153,6 @@ class Tracer(TorchDispatchMode):
         if storage := self._storages.pop(key, None):
             self._sums[storage.kind] -= storage.bytes
             self.total -= storage.bytes
-
-
-def _is_fake(each: Any) -> bool:
-    return isinstance(each, FakeTensor)
 
 
 def _memory_states(found: Any) -> Iterator[MemoryState]:
@@ -181,8 +168,8 @@ def _memory_states(found: Any) -> Iterator[MemoryState]:
 
 
 @contextmanager
-def traced(fake: FakeTensorMode | None, attention: Attention = "fused", *, offload: bool = False) -> Iterator[Tracer]:
-    """Trace what runs inside: on fake tensors of that mode, or on real ones if there is none.
+def traced(fake: Any, attention: Attention = "fused", *, offload: bool = False) -> Iterator[Tracer]:
+    """Trace what runs inside, on fake tensors (`compat.fake_tensors()`), or on real ones if that is None.
 
     `offload`: what the backward pass needs is kept outside the GPU, weights excepted.
     """
@@ -194,7 +181,7 @@ def traced(fake: FakeTensorMode | None, attention: Attention = "fused", *, offlo
             stack.enter_context(_AsOnGpu(attention))
         stack.enter_context(_hooked(tracer))
         stack.enter_context(_Saved(tracer, offload))
-        stack.enter_context(tracer)
+        stack.enter_context(compat.dispatching(tracer.operate))
         yield tracer
 
 
@@ -238,16 +225,14 @@ class _AsOnGpu(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func is torch.Tensor.backward:  # this mode is off inside a function, and checkpoints compute again there
+            with self:
+                return torch.autograd.backward(args[0], kwargs.get("gradient"), kwargs.get("retain_graph"))
         if func is nn.functional.dropout:
             return _dropout(*args, **kwargs)
         if func is nn.functional.scaled_dot_product_attention:
             return (_eager if self._attention == "eager" else _fused)(*args, **kwargs)
         return func(*args, **kwargs)
-
-
-def fake_mode() -> FakeTensorMode:
-    """In which a model is made without weights, and then traced."""
-    return FakeTensorMode(allow_non_fake_inputs=True)
 
 
 def _dropout(tensor: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
