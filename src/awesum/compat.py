@@ -118,11 +118,11 @@ def dispatching(handle: Callable[[Any, Any, Any], Any]) -> Any:
     """A context in which every operation of torch goes through `handle(operation, args, kwargs)`."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Mode(TorchDispatchMode):
+    class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return handle(func, args, kwargs or {})
 
-    return Mode()
+    return Mode()  # type: ignore[no-untyped-call]
 
 
 def fake_tensors() -> Any:

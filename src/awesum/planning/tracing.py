@@ -23,7 +23,6 @@ import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.overrides import TorchFunctionMode
 
 from awesum import compat
 from awesum.memory import MemoryState
@@ -178,7 +177,7 @@ def traced(fake: Any, attention: Attention = "fused", *, offload: bool = False) 
         if fake is not None:
             stack.enter_context(fake)
         if attention != "own":
-            stack.enter_context(_AsOnGpu(attention))
+            stack.enter_context(_as_on_gpu(attention))
         stack.enter_context(_hooked(tracer))
         stack.enter_context(_Saved(tracer, offload))
         stack.enter_context(compat.dispatching(tracer.operate))
@@ -216,23 +215,17 @@ class _Saved(saved_tensors_hooks):
         super().__init__(pack, unpack)
 
 
-class _AsOnGpu(TorchFunctionMode):
-    """Dropout and attention as a GPU computes them."""
-
-    def __init__(self, attention: Attention) -> None:
-        super().__init__()
-        self._attention = attention
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func is torch.Tensor.backward:  # this mode is off inside a function, and checkpoints compute again there
-            with self:
-                return torch.autograd.backward(args[0], kwargs.get("gradient"), kwargs.get("retain_graph"))
-        if func is nn.functional.dropout:
-            return _dropout(*args, **kwargs)
-        if func is nn.functional.scaled_dot_product_attention:
-            return (_eager if self._attention == "eager" else _fused)(*args, **kwargs)
-        return func(*args, **kwargs)
+@contextmanager
+def _as_on_gpu(attention: Attention) -> Iterator[None]:
+    """Dropout and attention as a GPU computes them, also where a checkpoint computes again in the backward pass."""
+    functions: Any = nn.functional
+    before = functions.dropout, functions.scaled_dot_product_attention
+    try:
+        functions.dropout = _dropout
+        functions.scaled_dot_product_attention = _eager if attention == "eager" else _fused
+        yield
+    finally:
+        functions.dropout, functions.scaled_dot_product_attention = before
 
 
 def _dropout(tensor: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
@@ -268,7 +261,7 @@ def _fused(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    found: torch.Tensor = _FusedAttention.apply(query, key, value)
+    found: torch.Tensor = _FusedAttention.apply(query, key, value)  # type: ignore[no-untyped-call]
     return found
 
 

@@ -226,7 +226,7 @@ class Extractor(nn.Module):
         order = concepts.place.argsort(stable=True)
         counts = torch.bincount(concepts.place, minlength=len(concepts.rows))
         found = [scores.new_zeros(0)]
-        of_slices = order.split([int(part.sum()) for part in counts.split(CONCEPTS)])
+        of_slices = order.split([int(part.sum()) for part in counts.split(CONCEPTS)])  # type: ignore[no-untyped-call]
         for number, occurrences in enumerate(of_slices):
             first = number * CONCEPTS
             these = slice(first, first + CONCEPTS)

@@ -93,7 +93,7 @@ class TrainedSalience:
             return None
         sums = torch.zeros(len(words), self.extractor.shape.stem)
         all_rows, owners = torch.from_numpy(stem_rows(words.ids)), torch.from_numpy(words.owners)
-        for rows, owner in zip(all_rows.split(STEMS), owners.split(STEMS), strict=True):
+        for rows, owner in zip(all_rows.split(STEMS), owners.split(STEMS), strict=True):  # type: ignore[no-untyped-call]
             sums.index_add_(0, owner, self.extractor.stem.weight[rows] * self.extractor.rarity[rows, None])
         vectors: NDArray[np.float32] = torch.nn.functional.normalize(sums, dim=-1).numpy()
         return vectors
