@@ -105,7 +105,7 @@ def make(request: Request) -> Plan:
     limit = request.gpu_memory
     notes = [known.note] if known.note else []
     fits = None if limit is None else known.bytes <= limit
-    longest = _longest(request, settings, own, saved) if limit is not None else None
+    longest = _longest(request, known, settings, own, saved) if limit is not None else None
     advice = [] if fits is not False or limit is None else list(_advice(request, known, limit))
     if fits is False and limit is not None and known.parts["weights"] > limit:
         notes.append(_too_small(known))
@@ -182,7 +182,7 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
     except AwesumError:
         raise
     except Exception as error:  # whatever a model does that cannot be traced
-        known = _closed_form(error, trainable, settings, lengths, saved)
+        return _closed_form(error, trainable, settings, lengths, saved)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file, json.dumps(asdict(known)))
@@ -248,7 +248,9 @@ def _shared(known: _Known, request: Request) -> _Known:
     return replace(known, bytes=sum(parts.values()), parts=parts)
 
 
-def _longest(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> int | None:
+def _longest(
+    request: Request, known: _Known, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]
+) -> int | None:
     """The longest input that fits, in steps of 1,024 tokens."""
     from awesum.planning.step import is_flat
 
@@ -260,7 +262,7 @@ def _longest(request: Request, settings: TrainingSettings, own: Any, saved: Mapp
         return _shared(_traced(longer, settings, own, saved), request).bytes
 
     if is_flat(own):
-        return None if peak(4) <= limit else 0  # the same for every length
+        return None if known.bytes <= limit else 0  # the same for every length
     window = saved.get("max_encoder_position_embeddings")
     return STEP * longest_multiple(peak, limit, most=(int(window) if window else MOST) // STEP)
 
