@@ -27,7 +27,7 @@ test-gpu: install-dev
 	$(BIN)/python -m tests.gpu gpu-report.txt
 
 # The page in the system's Chromium. axe-core, which looks for what shuts people out, comes from the npm registry.
-test-browser: $(VENV)/.installed-browser build/axe.min.js
+test-browser: install-dev build/axe.min.js
 	$(BIN)/python -m pytest -m browser tests/browser
 
 build/axe.min.js: tests/browser/axe.py | install-dev
@@ -65,15 +65,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr,lora,faiss,ray,gguf,web]'
+	@$(PIP) -e '.[dev,docs,data,evaluate,benchmarks,ocr,lora,faiss,ray,gguf,web,browser]'
 	@touch $@
 
 $(VENV)/.installed-web: $(VENV)/.installed
 	@$(PIP) -e '.[web]'
-	@touch $@
-
-$(VENV)/.installed-browser: $(VENV)/.installed-dev
-	@$(PIP) -e '.[browser]'
 	@touch $@
 
 # A wheel that works without this file: `pip install dist/*.whl`, then `awesum setup`.

@@ -271,7 +271,6 @@ def test_lora_without_its_package(case: Case, go: Go, monkeypatch: pytest.Monkey
 
 
 def test_report_to_tensorboard(case: Case, go: Go) -> None:
-    pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     output = go(case.but(report_to="tensorboard", documents=2))

@@ -7,23 +7,23 @@ batch is summarized; this process writes the rows, as it does with the local eng
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-import pickle
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from awesum.corpus.job import Columns, Job
 from awesum.corpus.local import usual_workers
 from awesum.corpus.results import is_new
-from awesum.corpus.source import Batch, Piece, Plan, batches
+from awesum.corpus.source import Batch, Item, Piece, Plan, batches
 from awesum.corpus.worker import Outcome, Worker
 from awesum.errors import AwesumError
 
@@ -31,7 +31,6 @@ PATIENCE = 30.0
 """Seconds that a cluster has to answer."""
 OBJECT_STORE = 500_000_000
 """Bytes for batches on their way, where Ray is started here."""
-COLUMN = "batch"
 
 
 def require() -> Any:
@@ -109,10 +108,10 @@ def _outcomes(
         num_gpus=1 if gpus else None,
     )
     for table in outcomes.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
-        for content in table.column(COLUMN).to_pylist():
-            outcome = pickle.loads(content)
+        for outcome in _contents(table):
             if isinstance(outcome, AwesumError):  # a worker could not start: so it would be everywhere
                 raise outcome
+            assert isinstance(outcome, Outcome), "workers give outcomes"
             yield replace(outcome, workers=count)
 
 
@@ -234,10 +233,31 @@ def read(piece: Piece, columns: Columns, digest: str, done: Any) -> Iterator[Any
         yield _table(Batch([], skipped=[str(error)]))
 
 
-def _table(content: object) -> Any:
+def _table(content: Batch | Outcome | AwesumError) -> Any:
+    """One row: what it is, its fields as JSON, and an outcome's rows. Not pickled: another machine may send it."""
     import pyarrow
 
-    return pyarrow.table({COLUMN: pyarrow.array([pickle.dumps(content)], pyarrow.large_binary())})
+    fields = {"message": str(content)} if isinstance(content, AwesumError) else asdict(content)
+    rows = fields.pop("rows", b"")
+    return pyarrow.table(
+        {
+            "kind": [type(content).__name__],
+            "fields": pyarrow.array([json.dumps(fields)], pyarrow.large_string()),
+            "rows": pyarrow.array([rows], pyarrow.large_binary()),
+        }
+    )
+
+
+def _contents(table: Any) -> Iterator[Batch | Outcome | AwesumError]:
+    """The inverse of `_table`, for any number of rows."""
+    for row in table.to_pylist():
+        fields = json.loads(row["fields"])
+        if row["kind"] == Batch.__name__:
+            yield Batch(**{**fields, "items": [Item(**item) for item in fields["items"]]})
+        elif row["kind"] == Outcome.__name__:
+            yield Outcome(rows=row["rows"], **fields)
+        else:
+            yield AwesumError(fields["message"])
 
 
 class Actor:
@@ -253,8 +273,9 @@ class Actor:
 
     def __call__(self, table: Any) -> Any:
         """Summarize a batch, which is the only row of a table."""
-        (content,) = table.column(COLUMN).to_pylist()
-        return _table(self.error or self._summarize(pickle.loads(content)))
+        (batch,) = _contents(table)
+        assert isinstance(batch, Batch), "readers give batches"
+        return _table(self.error or self._summarize(batch))
 
     def _summarize(self, batch: Batch) -> Outcome:
         if not batch.items:
