@@ -141,15 +141,17 @@ def alone(chance: random.Random) -> DocumentInputs:
     return document([pair if has_fact else None], [pair[0] if has_fact and has_question else None], chance)
 
 
-def to_train_on(chance: random.Random, longest: int, future: bool) -> list[DocumentInputs]:
+def to_train_on(chance: random.Random, longest: int, future: bool, facts: int = 1) -> list[DocumentInputs]:
     """Documents of the same length that ask in the same segments, so that only those segments need a graph. Each
-    states one fact before the first question and perhaps another one beside a question, and asks for one that it has
-    stated. With `future`, the other way round: it asks for facts to come."""
-    length = chance.randint(2, longest)
-    asking = sorted(chance.sample(range(1, length), min(QUESTIONS, length - 1)))
+    states up to `facts` facts before the first question and perhaps another one beside a question, and asks for one
+    that it has stated. With `future`, the other way round: it asks for facts to come. A single segment asks for what it
+    states."""
+    length = chance.randint(1, longest)
+    most = min(chance.randint(1, facts), max(1, length - 1))
+    asking = sorted(chance.sample(range(most, length), min(QUESTIONS, length - most))) or [0]
     made = []
     for _ in range(BATCH):
-        places = [chance.randrange(asking[0])]
+        places = chance.sample(range(max(1, asking[0])), most)
         if chance.random() < 0.5:
             places.append(chance.choice(asking))
         stated: list[tuple[int, int] | None] = [None] * length
@@ -166,11 +168,15 @@ def to_train_on(chance: random.Random, longest: int, future: bool) -> list[Docum
     return made
 
 
-def to_test_on(chance: random.Random, distance: int, future: bool) -> DocumentInputs:
-    """A fact in the first segment and the question in the last; with `future`, the other way round."""
-    pair = fact(chance, True)
-    stated: list[tuple[int, int] | None] = [pair, *[None] * distance]
-    asked: list[int | None] = [*[None] * distance, pair[0]]
+def to_test_on(chance: random.Random, distance: int, future: bool, facts: int = 1) -> DocumentInputs:
+    """A fact in the first segment, the other facts in those behind it, and the question for the first one in the last
+    segment; with `future`, the other way round."""
+    stated: list[tuple[int, int] | None] = [None] * (distance + 1)
+    known: dict[int, int] = {}
+    for place in range(max(1, min(facts, distance))):
+        stated[place] = pair = fact(chance, True, known)
+        known[pair[0]] = place
+    asked: list[int | None] = [*[None] * distance, next(iter(known))]
     if future:
         stated, asked = stated[::-1], asked[::-1]
     return document(stated, asked, chance)
@@ -236,12 +242,12 @@ def before_memory(seed: int) -> dict[str, torch.Tensor]:
     return model.state_dict()
 
 
-def learn(model: AwesomeBart, system: System, seed: int, steps: int, future: bool) -> None:
+def learn(model: AwesomeBart, system: System, seed: int, steps: int, future: bool, facts: int = 1) -> None:
     """Train from scratch: without memory, then with it. Documents become longer in the first half."""
     model.load_state_dict(before_memory(seed), strict=False)
     chance = random.Random(seed)
     longest = (round(min(LONGEST, FIRST_LONGEST + 2 * (LONGEST - FIRST_LONGEST) * step / steps)) for step in count())
-    batches = (to_train_on(chance, most, future) for most in longest)
+    batches = (to_train_on(chance, most, future, facts) for most in longest)
     losses, started = [], time.process_time()
     options = {"trunk_batch": LONGEST, "empty_targets": False, "depth": system.depth}
     for loss in train_on(model, batches, steps, (RATE, NEW_RATE), **options):
@@ -251,10 +257,10 @@ def learn(model: AwesomeBart, system: System, seed: int, steps: int, future: boo
             print(f"  step {len(losses)}, {seconds:.0f} s, loss {statistics.mean(losses[-80:]):.3f}", flush=True)
 
 
-def accuracy(model: AwesomeBart, distance: int, future: bool = False, tested: int = TESTED) -> float:
+def accuracy(model: AwesomeBart, distance: int, future: bool = False, facts: int = 1, tested: int = TESTED) -> float:
     """The share of unseen facts that are recalled over a distance, in what the model writes."""
     chance = random.Random(1000 + distance)
-    documents = [to_test_on(chance, distance, future) for _ in range(tested)]
+    documents = [to_test_on(chance, distance, future, facts) for _ in range(tested)]
     asking = 0 if future else distance
     was_training = model.training
     model.eval()
@@ -272,9 +278,9 @@ def run(name: str, system: System, seed: int, options: argparse.Namespace) -> di
     print(f"{TITLES[name]}, seed {seed}:", flush=True)
     started = time.process_time()
     model = make(system, seed)
-    learn(model, system, seed, options.steps, options.future)
+    learn(model, system, seed, options.steps, options.future, options.facts)
     seconds = time.process_time() - started
-    found = {distance: accuracy(model, distance, options.future) for distance in DISTANCES}
+    found = {distance: accuracy(model, distance, options.future, options.facts) for distance in DISTANCES}
     print("  " + ", ".join(f"{distance}: {share:.1%}" for distance, share in found.items()), flush=True)
     return {"accuracy": found, "seconds": round(seconds), "steps": options.steps}
 
@@ -311,6 +317,7 @@ def main() -> int:
     parser.add_argument("--systems", nargs="+", metavar="NAME", help=f"of {', '.join(SYSTEMS)} (default: all)")
     parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=240)
+    parser.add_argument("--facts", type=int, default=1, help="facts that a document states before it asks for one")
     parser.add_argument("--future", action="store_true", help="facts that are stated after the question")
     parser.add_argument("--out", type=Path, default=Path("recall.json"))
     parser.add_argument("--plot", type=Path)

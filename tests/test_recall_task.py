@@ -58,12 +58,13 @@ def check(document: DocumentInputs, future: bool, unseen: bool) -> list[int]:
     return distances
 
 
+@pytest.mark.parametrize("facts", [1, 4])
 @pytest.mark.parametrize("future", [False, True])
-def test_documents_to_train_on(future: bool) -> None:
+def test_documents_to_train_on(future: bool, facts: int) -> None:
     chance = random.Random(0)
     distances = []
-    for longest in (2, 5, 18):
-        documents = to_train_on(chance, longest, future)
+    for longest in (1, 2, 5, 18, 18, 18):
+        documents = to_train_on(chance, longest, future, facts)
         assert len({len(document.segments) for document in documents}) == 1
         for document in documents:
             distances += check(document, future, unseen=False)
@@ -71,12 +72,21 @@ def test_documents_to_train_on(future: bool) -> None:
     assert max(distances) > 5
 
 
+def test_documents_to_train_on_state_one_fact_or_several_before_they_ask() -> None:
+    """And sometimes one more beside a question."""
+    documents = [one for seed in range(20) for one in to_train_on(random.Random(seed), 18, False, 4)]
+    assert {len(stated(document)) for document in documents} == {1, 2, 3, 4, 5}
+    documents = [one for seed in range(20) for one in to_train_on(random.Random(seed), 18, False)]
+    assert {len(stated(document)) for document in documents} == {1, 2}
+
+
 @pytest.mark.parametrize("future", [False, True])
-@pytest.mark.parametrize("distance", [0, 1, 16, 63])
-def test_documents_to_test_on(distance: int, future: bool) -> None:
+@pytest.mark.parametrize(("distance", "facts"), [(0, 1), (1, 1), (16, 1), (63, 1), (0, 4), (2, 4), (16, 4)])
+def test_documents_to_test_on(distance: int, facts: int, future: bool) -> None:
     chance = random.Random(0)
     for _ in range(8):
-        document = to_test_on(chance, distance, future)
+        document = to_test_on(chance, distance, future, facts)
+        assert len(stated(document)) == max(1, min(facts, distance))
         assert len(document.segments) == distance + 1
         assert check(document, future, unseen=True) == [distance]
 
