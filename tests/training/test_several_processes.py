@@ -16,6 +16,7 @@ import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
 from awesum.analysis.embedding import SentenceEncoder
+from awesum.models.bart import AwesomeBart
 from tests.conftest import topical_text
 from tests.training.runs import history, steps, write
 
@@ -95,6 +96,36 @@ def test_killed_process_ends_the_run_with_one_line_and_it_resumes(tmp_path: Path
         assert found[2] == pytest.approx(expected[2], rel=1e-3)
 
 
+LAUNCHERS = {
+    "torchrun": ["torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"],
+    "accelerate": ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_launchers(tmp_path: Path, flags: list[str], launcher: str) -> None:
+    """Both start two processes that share the work; one prints, and what they train can be loaded."""
+    output = tmp_path / "model"
+    module, *options = LAUNCHERS[launcher]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    port_option = "--master-port" if launcher == "torchrun" else "--main_process_port"
+    command = [sys.executable, "-m", module, *options, port_option, port, "-m", "awesum", "train", *flags]
+    done = subprocess.run(
+        [*command, "--accumulation", "1", "--epochs", "1", "--output", str(output)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(output)], "only the first process prints"
+    assert steps(output)[-1] == 3, "six documents, two at a time"
+    assert AwesomeBart.from_pretrained(output).config.memory == "attentive"
+
+
 # What needs GPUs
 
 
@@ -120,8 +151,6 @@ def test_trainer_with_fsdp_equals_one_process(tmp_path: Path, flags: list[str], 
     for way in ("fsdp", "ddp"):
         for ours, theirs in zip(found[way], found["one"], strict=True):
             assert ours[1] == pytest.approx(theirs[1], rel=1e-3), way
-    from awesum.models.bart import AwesomeBart
-
     weights = [AwesomeBart.from_pretrained(tmp_path / name).state_dict() for name in ("fsdp", "one")]
     for name, weight in weights[0].items():
         torch.testing.assert_close(weight, weights[1][name], rtol=1e-3, atol=1e-4, msg=name)
@@ -137,8 +166,6 @@ def test_fsdp_checkpoint_resumes_and_loads_in_one_process(tmp_path: Path, flags:
     launch([*flags, "--output", str(tmp_path / "parts")], 2, *FSDP)
     for ours, theirs in zip(history(tmp_path / "parts"), history(tmp_path / "whole"), strict=True):
         assert ours[1] == pytest.approx(theirs[1], rel=1e-3)
-    from awesum.models.bart import AwesomeBart
-
     assert AwesomeBart.from_pretrained(tmp_path / "parts" / "checkpoint-3").config.memory == "attentive"
 
 
