@@ -93,10 +93,7 @@ class _Worth:
             self._weights = coverage.weights.astype(np.float64)
             self._index(coverage)
             np.add.at(self.uncovered, coverage.sentences, self._weights[coverage.concepts])
-            pairs = coverage.concepts * len(self.scores) + coverage.sentences
-            theirs = coverage.concepts * len(self.scores) + partner[coverage.sentences]
-            both = has_partner[coverage.sentences] & np.isin(theirs, pairs)
-            self._shared = coverage.concepts[both], coverage.sentences[both]
+            self._shared = self._in_common(coverage, partner, has_partner)
 
     def _index(self, coverage: Coverage) -> None:
         """Where in `coverage` each concept begins, and the concepts of each sentence."""
@@ -104,6 +101,17 @@ class _Worth:
         order = np.argsort(coverage.sentences, kind="stable")
         self._of_sentences = coverage.concepts[order]
         self._sentence_starts = np.searchsorted(coverage.sentences[order], np.arange(len(self.scores) + 1))
+
+    def _in_common(
+        self, coverage: Coverage, partner: NDArray[np.int64], has_partner: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The concepts that sentences share with their predecessors, and these sentences."""
+        several = has_partner[coverage.sentences]
+        concepts, sentences = coverage.concepts[several], coverage.sentences[several]
+        pairs = coverage.concepts * len(self.scores) + coverage.sentences  # in ascending order
+        theirs = concepts * len(self.scores) + partner[sentences]
+        both = np.take(pairs, np.searchsorted(pairs, theirs), mode="clip") == theirs
+        return concepts[both], sentences[both]
 
     def total(self) -> NDArray[np.float64]:
         """Of all words of each sentence, (N,)."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
 EPSILON = 1e-5
 """Of a LayerNorm."""
 ROWS = 512
-"""Sentences whose attention is computed at once: less would be slower, more would take more RAM."""
+"""Sentences that are computed at once: fewer would be slower, more would take more RAM."""
+WITHIN = 8 * ROWS
+"""Words in these sentences, or occurrences of concepts, that are looked up at once."""
 
 
 class PlainSalience:
@@ -75,8 +78,12 @@ class PlainSalience:
         if self.calibration.plain.central or is_foreign(words):
             return None
         rows = stem_rows(words.ids)
-        sums = _sums(self._weights["stem.weight"][rows] * self._weights["rarity"][rows, None], words.counts)
-        return _normalized(sums)
+        stem, rarity = self._weights["stem.weight"], self._weights["rarity"]
+
+        def sums(own: slice, inside: slice) -> Array:
+            return _sums(stem[rows[inside]] * rarity[rows[inside], None], words.counts[own])
+
+        return _normalized(_of_groups(sums, words.counts))
 
     def rate(self, texts: Sequence[str], vectors: Array, query: Query | None = None) -> Ratings:
         """See `Salience.rate`."""
@@ -92,18 +99,28 @@ class PlainSalience:
         weights, rarity = self._weights, self._weights["rarity"]
         pairs, pair_owners = words.pairs
         counted = features(words, rarity, asked)
-        stem = _means(weights["stem.weight"][stem_rows(words.ids)], words.counts)  # (N, d)
-        pair = _means(weights["pair.weight"][pair_rows(pairs)], np.bincount(pair_owners, minlength=len(words)))
+        stem = _means_of(weights["stem.weight"], stem_rows(words.ids), words.counts)  # (N, d)
+        pair_counts = np.bincount(pair_owners, minlength=len(words))
+        pair = _means_of(weights["pair.weight"], pair_rows(pairs), pair_counts)
         mean = stem.mean(0, keepdims=True)
-        above = np.where((words.heading_before >= 0)[:, None], stem[np.maximum(words.heading_before, 0)], np.float32(0))
         query = weights["stem.weight"][stem_rows(asked)].mean(0, keepdims=True) if len(asked) else np.zeros_like(mean)
-        topics = [stem, 8 * stem * _normalized(mean), above, 4 * stem * query, pair]
-        hidden = self._linear("embed", np.concatenate([*topics, counted], -1))
-        hidden = hidden + _gelu(self._beside(hidden))
+        common = _normalized(mean)
+
+        def embedded(own: slice) -> Array:
+            heading = words.heading_before[own]
+            above = np.where((heading >= 0)[:, None], stem[np.maximum(heading, 0)], np.float32(0))
+            topics = [stem[own], 8 * stem[own] * common, above, 4 * stem[own] * query, pair[own]]
+            return self._linear("embed", np.concatenate([*topics, counted[own]], -1))
+
+        def scored(own: slice) -> Array:
+            joined = np.concatenate([hidden[own], context[own], counted[own]], -1)
+            return self._linear("scorer.3", _gelu(self._linear("scorer.0", joined)))
+
+        hidden = _of_rows(embedded, len(words))
+        hidden = self._beside(hidden)
         chunks = np.array_split(hidden, _cuts(len(hidden)))
         context = np.concatenate([self._context(chunk) for chunk in chunks])
-        scored = _gelu(self._linear("scorer.0", np.concatenate([hidden, context, counted], -1)))
-        scores = self._linear("scorer.3", scored)
+        scores = _of_rows(scored, len(words))
         told = np.split(self._linear("tell", context), 2, -1)
         about = np.concatenate([document_features(words, asked=len(asked) > 0), mean[0], context.mean(0)])
         stems = concepts(words.ids, words.owners, selectable, rarity)
@@ -122,16 +139,21 @@ class PlainSalience:
         return inputs @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
 
     def _beside(self, hidden: Array) -> Array:
-        """The convolution over the sentences around each."""
+        """With what the convolution over the sentences around each adds."""
         weight = self._weights["beside.weight"]  # (size, size / groups, taps)
         size, inside, taps = weight.shape
         padded = np.pad(hidden, ((taps // 2, taps // 2), (0, 0)))
-        found = np.tile(self._weights["beside.bias"], (len(hidden), 1))
-        for start in range(0, size, inside):
-            own = slice(start, start + inside)
-            for tap in range(taps):
-                found[:, own] += padded[tap : tap + len(hidden), own] @ weight[own, :, tap].T
-        return found
+
+        def block(own: slice) -> Array:
+            rows = len(hidden[own])
+            found = np.tile(self._weights["beside.bias"], (rows, 1))
+            for start in range(0, size, inside):
+                group = slice(start, start + inside)
+                for tap in range(taps):
+                    found[:, group] += padded[own.start + tap :][:rows, group] @ weight[group, :, tap].T
+            return hidden[own] + _gelu(found)
+
+        return _of_rows(block, len(hidden))
 
     def _context(self, hidden: Array) -> Array:
         """The self-attention layers over all sentences."""
@@ -139,10 +161,13 @@ class PlainSalience:
         while f"context.layers.{layer}.norm1.weight" in self._weights:
             name = f"context.layers.{layer}"
             hidden = hidden + self._attention(f"{name}.self_attn", self._norm(f"{name}.norm1", hidden))
-            inner = _gelu(self._linear(f"{name}.linear1", self._norm(f"{name}.norm2", hidden)))
-            hidden = hidden + self._linear(f"{name}.linear2", inner)
+            hidden = hidden + _of_rows(partial(self._feed_forward, name, hidden), len(hidden))
             layer += 1
         return self._norm("context.norm", hidden)
+
+    def _feed_forward(self, name: str, hidden: Array, own: slice) -> Array:
+        inner = _gelu(self._linear(f"{name}.linear1", self._norm(f"{name}.norm2", hidden[own])))
+        return self._linear(f"{name}.linear2", inner)
 
     def _attention(self, name: str, inputs: Array) -> Array:
         every = inputs @ self._weights[f"{name}.in_proj_weight"].T + self._weights[f"{name}.in_proj_bias"]
@@ -170,11 +195,15 @@ class PlainSalience:
         order = np.argsort(found.place, kind="stable")
         counts = np.bincount(found.place, minlength=len(found.rows))
         owners = found.owner[order]
-        here = told[owners]
-        best = _largest(scores[owners, :-1], counts)
-        inputs = [self._weights[f"{kind}.weight"][found.rows], found.features, _means(here, counts)]
-        joined = np.concatenate([*inputs, _largest(here, counts), best], -1)
-        return self._linear(f"{kind}_scorer.2", _gelu(self._linear(f"{kind}_scorer.0", joined)))[:, 0]
+
+        def score(own: slice, inside: slice) -> Array:
+            here = told[owners[inside]]
+            best = _largest(scores[owners[inside], :-1], counts[own])
+            inputs = [self._weights[f"{kind}.weight"][found.rows[own]], found.features[own], _means(here, counts[own])]
+            joined = np.concatenate([*inputs, _largest(here, counts[own]), best], -1)
+            return self._linear(f"{kind}_scorer.2", _gelu(self._linear(f"{kind}_scorer.0", joined)))[:, 0]
+
+        return _of_groups(score, counts)
 
 
 def _cuts(count: int) -> list[int]:
@@ -182,6 +211,29 @@ def _cuts(count: int) -> list[int]:
     pieces = -(-count // TOGETHER)
     each = -(-count // max(pieces, 1))
     return list(range(each, count, each)) if each else []
+
+
+def _of_rows(compute: Callable[[slice], Array], count: int, at_once: int = ROWS) -> Array:
+    """The rows that `compute` gives for slices of all `count`, a slice at a time, so that what it needs stays small."""
+    return np.concatenate([compute(slice(start, start + at_once)) for start in range(0, max(count, 1), at_once)])
+
+
+def _of_groups(compute: Callable[[slice, slice], Array], counts: NDArray[np.integer]) -> Array:
+    """The same for groups of `counts` rows each: `compute` gets a slice of the groups, and the slice of their rows."""
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    found: list[Array] = []
+    start = 0
+    while not found or start < len(counts):
+        fitting = int(np.searchsorted(ends, ends[start] + WITHIN, "right")) - 1
+        stop = min(max(fitting, start + 1), start + ROWS, len(counts))
+        found.append(compute(slice(start, stop), slice(int(ends[start]), int(ends[stop]))))
+        start = stop
+    return np.concatenate(found)
+
+
+def _means_of(table: Array, rows: NDArray[np.integer], counts: NDArray[np.integer]) -> Array:
+    """The means of groups of `counts` rows of a table."""
+    return _of_groups(lambda own, inside: _means(table[rows[inside]], counts[own]), counts)
 
 
 def _sums(values: Array, counts: NDArray[np.integer]) -> Array:
@@ -226,4 +278,8 @@ def _erf(values: Array) -> NDArray[np.float64]:
 
 
 def _gelu(values: Array) -> Array:
-    return (values * 0.5 * (1 + _erf(values * np.float32(math.sqrt(0.5))))).astype(np.float32)
+    def block(own: slice) -> Array:
+        inputs = values[own]
+        return (inputs * 0.5 * (1 + _erf(inputs * np.float32(math.sqrt(0.5))))).astype(np.float32)
+
+    return _of_rows(block, len(values), ROWS // 8)

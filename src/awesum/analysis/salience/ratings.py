@@ -32,7 +32,7 @@ class Coverage:
     weights: NDArray[np.float32]
     """How much each concept is worth, in words, (C,)."""
     concepts: NDArray[np.int64]
-    """With `sentences`: which sentence has which concept, each pair once, in order of concepts."""
+    """With `sentences`: which sentence has which concept, each pair once, in order of concepts, then of sentences."""
     sentences: NDArray[np.int64]
 
 
