@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.tiny_models import tiny_llama
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
@@ -36,7 +37,7 @@ from awesum.models.prompt import Prompt
 from awesum.settings import Settings, Style
 from awesum.summary import Summary
 from awesum.systems.chat import Chat
-from tests.conftest import Answering, Calls, tiny_llama, topical_text
+from tests.conftest import Answering, Calls, topical_text
 
 Vectors = NDArray[np.float32]
 

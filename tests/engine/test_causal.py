@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.tiny_models import tiny_llama
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import (
@@ -38,7 +39,7 @@ from awesum.loading import choose_device, load_tokenizer
 from awesum.models.attention import grouped_attention
 from awesum.models.causal import ChatModel
 from awesum.models.prompt import SHORTEST, Prompt
-from tests.conftest import tiny_llama, topical_text
+from tests.conftest import topical_text
 from tests.reference.writing import draft, write_alone
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.tiny_models import FOUR_LAYERS, tiny_llama
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
@@ -33,11 +34,10 @@ from awesum.systems.awesome import Awesome
 from awesum.systems.chat import Chat
 from awesum.systems.lead import Lead
 from awesum.systems.system import System, open_session
-from tests.conftest import Calls, tiny_llama, topical_text
+from tests.conftest import Calls, topical_text
 from tests.golden.flows import bart_folder
 from tests.models.test_adapter import adapted
 
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
 KINDS = ["chat", "writer", "memory", "writer with memory"]
 BARTS = ["bart", "bart-attentive-text"]
 
@@ -120,7 +120,7 @@ def remembering(tiny_tokenizer: PreTrainedTokenizerFast) -> ChatModel:
 
 
 def made(kind: str, tokenizer: PreTrainedTokenizerFast) -> ChatModel:
-    base = tiny_llama(tokenizer, **SHAPE)
+    base = tiny_llama(tokenizer, **FOUR_LAYERS)
     if kind == "chat":
         return ChatModel(base, tokenizer, "tiny")
     with torch.no_grad():

@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from benchmarks.tiny_models import (
+    T5_TEMPLATE,
+    T5_TOKENS,
+    byte_level_tokenizer,
+    save_both,
+    tiny_bart,
+    tiny_long_t5,
+)
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
     LEDForConditionalGeneration,
-    LongT5Config,
-    LongT5ForConditionalGeneration,
     PreTrainedTokenizerFast,
 )
 
@@ -52,12 +57,8 @@ SIZE = {
     "d_model": 48,
     "encoder_layers": 2,
     "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
     "encoder_ffn_dim": 96,
     "decoder_ffn_dim": 96,
-    "max_position_embeddings": 128,
-    "init_std": 0.1,
     "dropout": 0.0,
 }
 
@@ -65,45 +66,24 @@ SIZE = {
 @pytest.fixture(scope="module")
 def bart(tmp_path_factory: pytest.TempPathFactory, tiny_bart_tokenizer: PreTrainedTokenizerFast) -> Path:
     """Without dropout, to learn by heart faster."""
-    folder = tmp_path_factory.mktemp("bart")
-    torch.manual_seed(0)
-    config = BartConfig(vocab_size=len(tiny_bart_tokenizer), **SIZE)
-    BartForConditionalGeneration(config).save_pretrained(folder)
-    tiny_bart_tokenizer.save_pretrained(folder)
-    return folder
+    return save_both(tiny_bart(tiny_bart_tokenizer, **SIZE), tiny_bart_tokenizer, tmp_path_factory.mktemp("bart"))
 
 
 @pytest.fixture(scope="module")
 def long_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With T5's special tokens: one after a text, none before it."""
-    folder = tmp_path_factory.mktemp("long-t5")
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=["<pad>", "</s>", "<unk>"], initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator([topical_text(200, seed=2)], trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
-    torch.manual_seed(0)
-    config = LongT5Config(
-        vocab_size=len(fast),
+    tokenizer = byte_level_tokenizer([topical_text(200, seed=2)], T5_TOKENS, 400, T5_TEMPLATE)
+    model = tiny_long_t5(
+        tokenizer,
         d_model=48,
         d_kv=12,
         d_ff=96,
-        num_layers=2,
-        num_heads=4,
         local_radius=15,
         global_block_size=8,
         dropout_rate=0.0,
-        encoder_attention_type="transient-global",
         feed_forward_proj="gated-gelu",
     )
-    LongT5ForConditionalGeneration(config).save_pretrained(folder)
-    fast.save_pretrained(folder)
-    return folder
+    return save_both(model, tokenizer, tmp_path_factory.mktemp("long-t5"))
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from awesum.errors import AwesumError
 from awesum.training.run import train
 from awesum.training.settings import TrainingSettings, settings_class
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint
+from tests.conftest import topical_text
 
 ROOT = Path(__file__).parents[2]
 Go = Callable[..., Path]
@@ -52,6 +53,43 @@ class Case:
             replace(self.settings, **{name: value for name, value in changes.items() if name in common}),
             replace(self.own, **{name: value for name, value in changes.items() if name not in common}),
         )
+
+
+def rows(count: int, sentences: int = 2, growth: int = 4) -> list[dict[str, str]]:
+    """Documents, each longer than the one before it, whose summaries are sentences like their own.
+
+    By default they have one to six segments of a tiny BART.
+    """
+    return [
+        {
+            "id": f"report {number}",
+            "document": topical_text(sentences + growth * number, seed=number),
+            "summary": " ".join(topical_text(3, seed=number).split()),
+        }
+        for number in range(count)
+    ]
+
+
+def causal_rows(count: int) -> list[dict[str, str]]:
+    """Documents of one to four segments of a tiny causal model."""
+    return rows(count, 8, 9)
+
+
+def short_run(folder: Path, examples: list[dict[str, str]], base: Path, **settings: Any) -> Case:
+    """These documents once, one a step, with a checkpoint after each step."""
+    write(folder / "data" / "train.jsonl", examples)
+    common: dict[str, Any] = {
+        "data": str(folder / "data"),
+        "output": str(folder / "out"),
+        "base": str(base),
+        "epochs": 1.0,
+        "warmup_steps": 0,
+        "accumulation": 1,
+        "save_steps": 1,
+        "log_steps": 1,
+        "precision": "float32",
+    }
+    return Case.of(**common | settings)
 
 
 def go_with(encoder: SentenceEncoder) -> Go:

@@ -12,7 +12,6 @@ import torch
 import transformers.modeling_utils
 from safetensors import SafetensorError
 from transformers import AutoTokenizer
-from transformers.utils import logging as library_logging
 
 import awesum.training.run
 from awesum.analysis.analysis import Analyst
@@ -32,64 +31,34 @@ from tests.training.runs import (
     Case,
     Go,
     Interrupted,
-    go_with,
     history,
     in_one_line,
     killed,
     record,
+    rows,
+    short_run,
     steps,
     stopping_after,
     write,
 )
 
-
-@pytest.fixture(autouse=True)
-def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The library shows a bar for each file that it writes; and what is prepared belongs to the test."""
-    monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
-    library_logging.disable_progress_bar()
-    yield
-    library_logging.enable_progress_bar()
-
-
-def rows(count: int) -> list[dict[str, str]]:
-    """Documents of one to six segments, whose summaries are sentences like their own."""
-    return [
-        {
-            "id": f"report {number}",
-            "document": topical_text(2 + 4 * number, seed=number),
-            "summary": " ".join(topical_text(3, seed=number).split()),
-        }
-        for number in range(count)
-    ]
+pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library")
 
 
 @pytest.fixture
 def case(tmp_path: Path, tiny_bart_folder: Path) -> Case:
     """Four documents, one a step, with dropout as in BART; a checkpoint after each step."""
-    write(tmp_path / "data" / "train.jsonl", rows(4))
-    return Case.of(
-        data=str(tmp_path / "data"),
-        output=str(tmp_path / "out"),
-        base=str(tiny_bart_folder),
+    return short_run(
+        tmp_path,
+        rows(4),
+        tiny_bart_folder,
         memory_layers=2,
         memory_size=8,
         learning_rate=3e-3,
-        epochs=1.0,
-        warmup_steps=0,
-        accumulation=1,
-        save_steps=1,
         keep=100,
-        log_steps=1,
         num_beams=3,
         max_part=40,
-        precision="float32",
     )
-
-
-@pytest.fixture
-def go(tiny_encoder: SentenceEncoder) -> Go:
-    return go_with(tiny_encoder)
 
 
 # ---------------------------------------------------------------------------------------------------------- to the end
