@@ -16,21 +16,10 @@ os.environ.setdefault("RAYON_NUM_THREADS", "1")  # in threads, the tiny tokenize
 import numpy as np
 import pytest
 import torch
-from benchmarks.tiny_models import (
-    BART_TEMPLATE,
-    BART_TOKENS,
-    byte_level_tokenizer,
-    save_both,
-    tiny_bart,
-    tiny_llama,
-)
+from benchmarks.tiny_models import BART_TEMPLATE, BART_TOKENS, byte_level_tokenizer, save_both, tiny_bart, tiny_llama
 from hypothesis import HealthCheck, settings
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from transformers import (
-    BertConfig,
-    BertModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from awesum import Summarizer
 from awesum.analysis.analysis import Analyst

@@ -22,7 +22,7 @@ from awesum.systems.adapter import Adapter
 from awesum.systems.chat import Chat
 from awesum.systems.system import System, open_session
 from tests.conftest import Calls, topical_text
-from tests.engine.test_engine import made
+from tests.engine.sessions import made
 
 LENGTHS = ["500w", "20s"]
 

@@ -22,8 +22,8 @@ from awesum.errors import AwesumError
 from awesum.models import causal
 from awesum.models.causal import ChatModel
 from awesum.models.prompt import Answer, Prompt
-from tests.engine.test_causal import other_chat
-from tests.models.test_adapter import GEMMA, MIXED, TINY, adapted
+from tests.engine.sessions import other_chat
+from tests.models.adapters import GEMMA, MIXED, TINY, adapted
 from tests.reference.adapter import Document
 from tests.reference.memory import softmax
 from tests.reference.writing import would_repeat

@@ -18,7 +18,7 @@ from awesum.analysis.salience.centrality import Centrality
 from awesum.models.adapter import AdapterConfig, AwesomeCausal
 from awesum.models.bart import AwesomeBart
 from tests.conftest import topical_text
-from tests.models.test_adapter import SMALL
+from tests.models.adapters import SMALL
 
 QUERY = "nurse vaccine clinic surgery fever"
 DOCUMENT = Document(topical_text(70), path="short.txt", page_starts=(0, 1500, 4000))
