@@ -64,7 +64,7 @@ def measure(variant: str, segments: int, large: bool) -> None:
     import torch
 
     from awesum.footprint import peak_memory
-    from awesum.models.bart import AwesomeConfig
+    from awesum.models.bart_config import AwesomeConfig
     from awesum.recurrence import train
     from benchmarks.random_documents import random_document, random_model
 

@@ -15,7 +15,8 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 from awesum import Document, Summarizer
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
-from awesum.models.adapter import AdapterConfig, AwesomeCausal
+from awesum.models.adapter import AwesomeCausal
+from awesum.models.adapter_config import AdapterConfig
 from awesum.models.bart import AwesomeBart
 from tests.conftest import topical_text
 from tests.models.adapters import SMALL

@@ -23,7 +23,8 @@ from transformers import (
 )
 
 from awesum.errors import AwesumError
-from awesum.models.adapter import AdapterConfig, AwesomeCausal
+from awesum.models.adapter import AwesomeCausal
+from awesum.models.adapter_config import AdapterConfig
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Step
 from awesum.training.trunk import read_now

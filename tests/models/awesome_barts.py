@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
-from awesum.models.bart import AwesomeBart, AwesomeConfig, AwesomeOutput, Salient
+from awesum.models.bart import AwesomeBart, AwesomeOutput
+from awesum.models.bart_config import AwesomeConfig
+from awesum.models.bart_layers import Salient
 
 TINY: dict[str, Any] = {
     "vocab_size": 53,

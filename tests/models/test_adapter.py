@@ -9,7 +9,8 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from awesum.errors import AwesumError
-from awesum.models.adapter import Passage, States, ends_of
+from awesum.models.adapter import States, ends_of
+from awesum.models.adapter_layers import Passage
 from awesum.models.memory_slots import MemorySlots
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import answer, first_rows

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from awesum.errors import AwesumError
-from awesum.models.adapter import KINDS, AwesomeCausal, States
+from awesum.models.adapter import AwesomeCausal, States
+from awesum.models.adapter_layers import KINDS
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import answer
 from tests.models.adapters import MEMORIES, adapted, document, documents, one_line, pretrained, rows, step_of

@@ -14,7 +14,9 @@ from transformers import AutoModelForCausalLM, GPT2Config, GraniteConfig, Pretra
 
 import awesum
 from awesum.errors import AwesumError
-from awesum.models.adapter import WEIGHTS, AdapterConfig, AwesomeCausal, LowRank, States, is_adapter, read_config
+from awesum.models.adapter import WEIGHTS, AwesomeCausal, States
+from awesum.models.adapter_config import AdapterConfig, is_adapter, read_config
+from awesum.models.adapter_layers import LowRank
 from awesum.recurrence.causal import answer
 from awesum.settings import ADAPTER
 from tests.models.adapters import (

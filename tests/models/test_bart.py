@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from tests.models.awesome_barts import Batch, close, gradients, plain, tiny, with_memory
 
 # ---------------------------------------------------------------------------------------------- without memory: BART

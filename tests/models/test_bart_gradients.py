@@ -13,7 +13,8 @@ import torch
 
 from awesum.memory import MemoryState
 from awesum.models import bart as module
-from awesum.models.bart import AwesomeBart, Memories, Pass, Salient
+from awesum.models.bart import AwesomeBart, Memories
+from awesum.models.bart_layers import Pass, Salient
 from tests.graphs import counting
 from tests.models.awesome_barts import (
     ATTENTIVE,

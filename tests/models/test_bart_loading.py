@@ -14,7 +14,8 @@ from transformers import AutoModelForSeq2SeqLM, BartForConditionalGeneration, T5
 from transformers.utils import logging as library_logging
 
 from awesum.errors import AwesumError
-from awesum.models.bart import AwesomeBart, AwesomeConfig, load_config
+from awesum.models.bart import AwesomeBart, load_config
+from awesum.models.bart_config import AwesomeConfig
 from tests.models.awesome_barts import ATTENTIVE, KINDS, MEMORY, TINY, Batch, close, plain, run, tiny
 
 # ---------------------------------------------------------------------------------------------- saving and loading

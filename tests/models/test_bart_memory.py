@@ -10,7 +10,8 @@ import pytest
 import torch
 from transformers.models.bart.modeling_bart import shift_tokens_right
 
-from awesum.models.bart import Memories, Salient
+from awesum.models.bart import Memories
+from awesum.models.bart_layers import Salient
 from awesum.models.memory_settings import memory_layers
 from tests.models.awesome_barts import (
     ATTENTIVE,

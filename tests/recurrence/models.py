@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.recurrence import DocumentInputs, train
 
 START, PAD, END = 0, 1, 2

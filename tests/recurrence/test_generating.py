@@ -8,7 +8,8 @@ import pytest
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.recurrence import DocumentInputs, generate, train
 from tests.recurrence.models import (
     END,

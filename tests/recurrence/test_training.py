@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.recurrence import train
 from tests.recurrence.models import (
     EVERYTHING,

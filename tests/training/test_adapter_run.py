@@ -17,7 +17,8 @@ from awesum import Document, Settings, Summarizer
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
 from awesum.errors import AwesumError
-from awesum.models.adapter import WEIGHTS, AwesomeCausal, read_config
+from awesum.models.adapter import WEIGHTS, AwesomeCausal
+from awesum.models.adapter_config import read_config
 from awesum.models.causal import ChatModel
 from awesum.settings import ADAPTER
 from awesum.training.trainer import last_checkpoint

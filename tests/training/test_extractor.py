@@ -25,7 +25,9 @@ from awesum.datasets import Example
 from awesum.length import count_words
 from awesum.prepared.prepare import prepare
 from awesum.training import extractor as training
-from awesum.training.extractor import ExtractorSettings, Item, Lesson, evaluate, extract, table, to_item, train
+from awesum.training import extractor_evaluation as evaluation
+from awesum.training.extractor import ExtractorSettings, Item, Lesson, to_item, train
+from awesum.training.extractor_evaluation import evaluate, extract, table
 from tests.datasets.forms import plain, refusal, written
 from tests.training.extracting import SHAPE, SPLITS, example, row, untrained
 
@@ -77,7 +79,8 @@ def learned(folder: str, tiny_encoder: SentenceEncoder, tmp_path_factory: pytest
 @pytest.fixture
 def embedded(monkeypatch: pytest.MonkeyPatch, tiny_encoder: SentenceEncoder) -> None:
     """The tiny encoder is the embedded one."""
-    monkeypatch.setattr(training, "minilm_folder", lambda: Path("embedded"))
+    for module in (training, evaluation):
+        monkeypatch.setattr(module, "minilm_folder", lambda: Path("embedded"))
     monkeypatch.setattr(SentenceEncoder, "load", lambda folder: tiny_encoder)
 
 
@@ -335,26 +338,26 @@ def test_queries_of_prepared_documents_are_encoded_by_the_encoder_of_the_vectors
     tiny_encoder.tokenizer.save_pretrained(tmp_path / "encoder")
     asked = rows(test=[row(0, "What of the harbour crane?"), row(1)])
     named = prepared_from(asked, tiny_folder, str(tmp_path / "encoder"), tmp_path / "named")
-    count, found = training._items(named, "test", None)
+    count, found = evaluation._items(named, "test", None)
     first, second = found
     assert count == 2
     assert first.query.text == "What of the harbour crane?"
     np.testing.assert_allclose(first.query.vector, tiny_encoder.encode([first.query.text])[0], atol=1e-6)
     assert second.query is None
     nameless = prepared_from(asked, tiny_folder, tiny_encoder, tmp_path / "nameless")
-    assert "from an unnamed encoder" in refusal(lambda: list(training._items(nameless, "test", None)[1]))
+    assert "from an unnamed encoder" in refusal(lambda: list(evaluation._items(nameless, "test", None)[1]))
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 7, 19, 35, 36, 100, None])
 def test_documents_are_evenly_spread(count: int | None) -> None:
-    found = sorted(training._spread(36, count, "folder", "train"))
+    found = sorted(evaluation._spread(36, count, "folder", "train"))
     assert len(found) == min(count or 36, 36)
     assert found[0] == 0
     gaps = np.diff([*found, 36])
     assert gaps.min() >= 1
     assert gaps.max() - gaps.min() <= 1
     assert "the split 'train' of folder has no documents" in refusal(
-        lambda: training._spread(0, count, "folder", "train")
+        lambda: evaluation._spread(0, count, "folder", "train")
     )
 
 

@@ -17,7 +17,8 @@ from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback, TrainingArguments
 
 from awesum.errors import AwesumError
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence import train as pass_over
 from awesum.training import trainer as trainer_module

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from awesum import loading, systems
 from awesum.compose.layouts import BartLayout
 from awesum.errors import AwesumError
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.models.memory_settings import check_memory
 from awesum.recurrence import DocumentInputs, train
 from awesum.settings import SMOLLM2
