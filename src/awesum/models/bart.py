@@ -30,7 +30,7 @@ from transformers.models.bart.modeling_bart import (
 
 from awesum.compat import ModelHooks
 from awesum.errors import AwesumError
-from awesum.loading import choose_device, config_of, loading
+from awesum.loading import choose_device, config_of, loading, refuse_wrong_weights
 from awesum.memory import HasStartingValues, MemoryState, Recollection
 from awesum.models.bart_config import AwesomeConfig
 from awesum.models.bart_layers import AwesomeDecoderLayer, AwesomeEncoderLayer, Pass, Salient
@@ -287,14 +287,9 @@ def _check_complete(name: object, report: Mapping[str, Any], is_ours: bool, any_
         "missing": {key for key in report["missing_keys"] if is_ours or not _NEW_WEIGHT.search(key)},
         "unknown": set(report["unexpected_keys"]) if is_ours else set(),
     }
-    for what, keys in wrong.items():
-        if keys:
-            first, *more = sorted(keys)
-            others = f" and {len(more)} more" if more else ""
-            raise AwesumError(
-                f"the weights in {name} are not those of its config.json ({first}{others}: {what}): "
-                "give a folder as it was saved, whole, or train another from the pretrained model"
-            )
+    refuse_wrong_weights(
+        name, wrong, "give a folder as it was saved, whole, or train another from the pretrained model"
+    )
 
 
 class AwesomeBart(AwesomePreTrainedModel, BartForConditionalGeneration):
