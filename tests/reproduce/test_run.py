@@ -29,7 +29,8 @@ from awesum.reproduce.row import RowMaker
 from awesum.reproduce.run import describe, reproduce
 from awesum.training.settings import as_dict
 from awesum.training.trainer import AwesomeTrainer
-from tests.training.runs import ROOT, Interrupted, rows, stopping_after, write
+from tests.training.interruptions import Interrupted, stopping_after
+from tests.training.runs import ROOT, rows, write
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,8 @@ from awesum.training.settings import read_settings
 from awesum.training.trainable import make
 from awesum.weights import minilm_folder
 from tests.conftest import topical_text
-from tests.training.runs import Interrupted, record, steps, stopping_after, write
+from tests.training.interruptions import Interrupted, stopping_after
+from tests.training.runs import record, steps, write
 
 OWN: dict[str, tuple[str, ...]] = {
     "truncated": (),

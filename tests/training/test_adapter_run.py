@@ -23,19 +23,8 @@ from awesum.models.causal import ChatModel
 from awesum.settings import ADAPTER
 from awesum.training.trainer import last_checkpoint
 from tests.conftest import topical_text
-from tests.training.runs import (
-    Case,
-    Go,
-    Interrupted,
-    causal_rows,
-    history,
-    in_one_line,
-    killed,
-    short_run,
-    steps,
-    stopping_after,
-    write,
-)
+from tests.training.interruptions import Interrupted, killed, stopping_after
+from tests.training.runs import Case, Go, causal_rows, history, in_one_line, short_run, steps, write
 
 pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library", "float32")
 

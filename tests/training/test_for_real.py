@@ -24,19 +24,8 @@ from awesum.predict import Job, predict
 from awesum.systems import load
 from awesum.training.settings import TrainingSettings
 from awesum.verify.verifier import Verifier
-from tests.training.runs import (
-    Case,
-    Go,
-    Interrupted,
-    history,
-    in_one_line,
-    record,
-    rows,
-    short_run,
-    steps,
-    stopping_after,
-    write,
-)
+from tests.training.interruptions import Interrupted, stopping_after
+from tests.training.runs import Case, Go, history, in_one_line, record, rows, short_run, steps, write
 
 pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library")
 

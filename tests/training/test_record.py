@@ -16,19 +16,8 @@ from awesum.errors import AwesumError
 from awesum.loading import fingerprint
 from awesum.training.settings import as_dict
 from awesum.training.trainer import AwesomeTrainer
-from tests.training.runs import (
-    Case,
-    Go,
-    Interrupted,
-    history,
-    in_one_line,
-    record,
-    rows,
-    short_run,
-    steps,
-    stopping_after,
-    write,
-)
+from tests.training.interruptions import Interrupted, stopping_after
+from tests.training.runs import Case, Go, history, in_one_line, record, rows, short_run, steps, write
 
 pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library")
 

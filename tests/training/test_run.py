@@ -26,21 +26,9 @@ from awesum.recurrence import generate
 from awesum.training.run import train
 from awesum.training.trainer import AwesomeTrainer
 from tests.conftest import topical_text
+from tests.training.interruptions import Interrupted, killed, stopping_after
 from tests.training.preparing import InputsInSteps
-from tests.training.runs import (
-    Case,
-    Go,
-    Interrupted,
-    history,
-    in_one_line,
-    killed,
-    record,
-    rows,
-    short_run,
-    steps,
-    stopping_after,
-    write,
-)
+from tests.training.runs import Case, Go, history, in_one_line, record, rows, short_run, steps, write
 
 pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library")
 
@@ -152,14 +140,14 @@ def test_trained_model_can_be_trained_on(case: Case, go: Go, tmp_path: Path) -> 
 def test_killed_and_resumed_gives_the_losses_of_an_uninterrupted_run(
     case: Case, go: Go, tiny_encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
-    case = case.but(epochs=3.0)
+    case = case.but(epochs=2.0)
     whole = case.but(output=str(tmp_path / "whole"))
     go(whole)
     expected = history(whole.output)
-    assert [step for step, *_ in expected] == list(range(1, 13))
-    assert len({loss for _, loss, *_ in expected}) == 12
+    assert [step for step, *_ in expected] == list(range(1, 9))
+    assert len({loss for _, loss, *_ in expected}) == 8
     reached = killed(case, tiny_encoder, tmp_path)
-    assert 2 <= int(reached.name.rpartition("-")[2]) < 12
+    assert 2 <= int(reached.name.rpartition("-")[2]) < 8
     assert record(case.output)["state"] == "running"
     notes: list[str] = []
     go(case, say=notes.append)
