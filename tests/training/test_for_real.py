@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library")
 @pytest.fixture
 def case(tmp_path: Path, tiny_bart_folder: Path) -> Case:
     """Four documents, one a step, evaluated after each step on two others."""
-    write(tmp_path / "data" / "validation.jsonl", rows(6)[4:])
+    write(tmp_path / "data" / "validation.jsonl", rows(6, growth=1)[4:])  # of two segments
     return short_run(
         tmp_path,
         rows(4),
