@@ -106,6 +106,14 @@ def same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], toleran
         )
 
 
+def same_direction(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], least: float) -> None:
+    """With eight bits of precision, the cosine is at least that much; of another direction it would be near 0."""
+    for name, gradient in theirs.items():
+        if gradient.abs().max() > 1e-6:
+            cosine = torch.nn.functional.cosine_similarity(ours[name].flatten(), gradient.flatten(), 0)
+            assert cosine > least, f"{name}: {cosine}"
+
+
 # ----------------------------------------------------------------------------------------------------------- memory
 
 

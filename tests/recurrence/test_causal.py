@@ -279,10 +279,7 @@ def test_mixed_precision_teaches_every_weight(memory: str) -> None:
     _, expected = learn(model, batch, empty_targets=False)
     with torch.autocast("cpu", torch.bfloat16):
         _, ours = learn(model, batch, empty_targets=False)
-    for name, gradient in expected.items():
-        if gradient.abs().max() > 1e-6:
-            cosine = torch.nn.functional.cosine_similarity(ours[name].flatten(), gradient.flatten(), 0)
-            assert cosine > 0.8, f"{name}: {cosine}"  # eight bits of precision; another direction would be near 0
+    models.same_direction(ours, expected, 0.8)
 
 
 # ----------------------------------------------------------------------------------------------------------- memory
