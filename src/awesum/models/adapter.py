@@ -35,6 +35,8 @@ from awesum.settings import ADAPTER
 if TYPE_CHECKING:
     from transformers import Cache, PreTrainedModel
 
+__all__ = ["AdapterConfig", "AwesomeCausal", "read_config"]
+
 WEIGHTS = "adapter.safetensors"
 
 

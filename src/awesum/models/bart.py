@@ -36,6 +36,8 @@ from awesum.models.bart_config import AwesomeConfig
 from awesum.models.bart_layers import AwesomeDecoderLayer, AwesomeEncoderLayer, Pass, Salient
 from awesum.models.memory_settings import NO_MEMORY, current
 
+__all__ = ["AwesomeBart", "AwesomeConfig", "Memories", "load_config", "load_recurrent"]
+
 _NEW_WEIGHT = re.compile(r"\.(memory|ahead|salient_projection)\.")
 _FIXED_BY_TRAINING = (
     "memory", "memory_layers", "memory_size", "compression_ratio", "memory_direction", "salient",

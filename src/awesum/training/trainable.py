@@ -122,6 +122,13 @@ class Trainable(ABC):
         """Continue with the weights of a checkpoint."""
 
 
+def make(system: str, base: str, settings: Any) -> Trainable:
+    """What trains a system: `base` with the system's own `settings`."""
+    module, name = systems.find(system).training.split(":")
+    trainable: Trainable = getattr(import_module(module), name)(base, settings, system)
+    return trainable
+
+
 class OfOneModel(Trainable):
     """A `Trainable` whose base is one model, with a tokenizer of its own."""
 
@@ -136,10 +143,3 @@ class OfOneModel(Trainable):
     def fingerprint(self) -> str:
         """See `Trainable.fingerprint`."""
         return loading.fingerprint(self.base)
-
-
-def make(system: str, base: str, settings: Any) -> Trainable:
-    """What trains a system: `base` with the system's own `settings`."""
-    module, name = systems.find(system).training.split(":")
-    trainable: Trainable = getattr(import_module(module), name)(base, settings, system)
-    return trainable
