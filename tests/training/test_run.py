@@ -137,6 +137,7 @@ def test_trained_model_can_be_trained_on(case: Case, go: Go, tmp_path: Path) -> 
 # ------------------------------------------------------------------------------------------------ killed and resumed
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_gives_the_losses_of_an_uninterrupted_run(
     case: Case, go: Go, tiny_encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
