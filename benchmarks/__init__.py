@@ -5,6 +5,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "samples" / "commercial-crew.txt"
+SMALL_BART = {
+    "d_model": 256,
+    "encoder_layers": 3,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 1024,
+    "decoder_ffn_dim": 1024,
+    "vocab_size": 8000,
+}
+"""Large enough for weights and states to show in the memory of a process, and small enough to train here."""
 
 
 def report(claim: str, figure: float, bar: float, unit: str = "", at_most: bool = True) -> bool:

@@ -31,7 +31,7 @@ import torch
 from awesum.analysis.analysis import Analyst
 from awesum.engine.causal import follow
 from awesum.files import cache_folder
-from awesum.models.adapter import read_config
+from awesum.models.adapter_config import read_config
 from awesum.models.causal import ChatModel, load_base
 from awesum.models.prefix_cache import PrefixCache
 from awesum.models.prompt import Prompt

@@ -20,23 +20,13 @@ import tempfile
 import time
 from typing import Any
 
-from benchmarks import given_back, report
+from benchmarks import SMALL_BART, given_back, report
 
 TIMED = ("truncated", "block-attention", "unlimiformer")
 READ, WRITTEN, BEAMS = 4096, 64, 4
 BAR = 1.5
 LENGTHS = (1024, 2048, 4096, 8192)
 TARGET = 256
-SMALL: dict[str, Any] = {
-    "d_model": 256,
-    "encoder_layers": 3,
-    "decoder_layers": 3,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 1024,
-    "decoder_ffn_dim": 1024,
-    "vocab_size": 8000,
-}
 SMALL_T5: dict[str, Any] = {
     "d_model": 256,
     "d_kv": 64,
@@ -121,7 +111,7 @@ def measure_memory(system: str) -> None:
         if system == "long-t5":
             LongT5ForConditionalGeneration(LongT5Config(**SMALL_T5)).save_pretrained(folder)
         else:
-            BartForConditionalGeneration(BartConfig(**SMALL)).save_pretrained(folder)
+            BartForConditionalGeneration(BartConfig(**SMALL_BART)).save_pretrained(folder)
         before = peak_memory()
         training: Any = make(system, folder, kind.settings_class())
         model = training.model.train()

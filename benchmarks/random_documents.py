@@ -7,7 +7,8 @@ import random
 import torch
 
 from awesum.analysis.segmentation import UPPER
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.recurrence import DocumentInputs
 
 TARGET = 96

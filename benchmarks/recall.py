@@ -34,7 +34,8 @@ from typing import Any
 
 import torch
 
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.recurrence import DocumentInputs, generate, train
 from benchmarks import report
 from benchmarks.lines import drawing

@@ -17,7 +17,8 @@ from functools import partial
 
 import torch
 
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.recurrence import DocumentInputs, generate, train
 from benchmarks import report
 from benchmarks.random_documents import TARGET, random_document, random_model

@@ -17,21 +17,20 @@ import time
 from itertools import islice
 from pathlib import Path
 
-import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import (
-    BartConfig,
-    BartForConditionalGeneration,
-    LongT5Config,
-    LongT5ForConditionalGeneration,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    RobertaModel,
-)
-
 from awesum.cli import main as awesum
 from awesum.datasets import examples
 from benchmarks import SAMPLE, report
+from benchmarks.tiny_models import (
+    BART_TEMPLATE,
+    BART_TOKENS,
+    T5_TEMPLATE,
+    T5_TOKENS,
+    byte_level_tokenizer,
+    save_both,
+    tiny_bart,
+    tiny_long_t5,
+    tiny_roberta,
+)
 
 WORDS = 1_500
 """Of a document that is made of pieces of the sample."""
@@ -39,53 +38,13 @@ WORDS = 1_500
 
 def tiny_models(folder: Path, texts: list[str]) -> tuple[Path, Path, Path]:
     """A BART, a LongT5 and a sentence encoder with random weights, whose tokenizers know these texts."""
-    torch.manual_seed(0)
-    bart, t5, encoder = (folder / name for name in ("tiny-bart", "tiny-long-t5", "tiny-encoder"))
-    tokenizer = _tokenizer(texts, ["<s>", "<pad>", "</s>", "<unk>"], "<s> $A </s>")
-    size = {"encoder_layers": 3, "decoder_layers": 3, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    config = BartConfig(
-        vocab_size=len(tokenizer), d_model=32, encoder_ffn_dim=64, decoder_ffn_dim=64, init_std=0.1, **size
-    )
-    BartForConditionalGeneration(config).save_pretrained(bart)
-    tokenizer.save_pretrained(bart)
-    tokenizer = _tokenizer(texts, ["<pad>", "</s>", "<unk>"], "$A </s>")
-    long = LongT5Config(
-        vocab_size=len(tokenizer),
-        d_model=32,
-        d_kv=16,
-        d_ff=64,
-        num_layers=2,
-        num_heads=2,
-        encoder_attention_type="transient-global",
-        decoder_start_token_id=0,
-        pad_token_id=0,
-        eos_token_id=1,
-    )
-    LongT5ForConditionalGeneration(long).save_pretrained(t5)
-    tokenizer.save_pretrained(t5)
-    tokenizer = _tokenizer(texts, ["<s>", "<pad>", "</s>", "<unk>"], "<s> $A </s>", cls_token="<s>", sep_token="</s>")
-    small = RobertaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
-    )
-    RobertaModel(small, add_pooling_layer=False).save_pretrained(encoder)
-    tokenizer.save_pretrained(encoder)
-    return bart, t5, encoder
-
-
-def _tokenizer(texts: list[str], special: list[str], template: str, **names: str) -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=4_000, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    marks = [(token, tokenizer.token_to_id(token)) for token in special]
-    tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=marks)
-    names |= {"bos_token": "<s>"} if "<s>" in special else {}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>", **names
+    bart = byte_level_tokenizer(texts, BART_TOKENS, 4_000, BART_TEMPLATE)
+    t5 = byte_level_tokenizer(texts, T5_TOKENS, 4_000, T5_TEMPLATE)
+    roberta = byte_level_tokenizer(texts, BART_TOKENS, 4_000, BART_TEMPLATE, cls_token="<s>", sep_token="</s>")
+    return (
+        save_both(tiny_bart(bart, max_position_embeddings=1024), bart, folder / "tiny-bart"),
+        save_both(tiny_long_t5(t5), t5, folder / "tiny-long-t5"),
+        save_both(tiny_roberta(roberta, max_position_embeddings=514), roberta, folder / "tiny-encoder"),
     )
 
 

@@ -6,6 +6,7 @@ import io
 import textwrap
 import zipfile
 import zlib
+from collections.abc import Sequence
 
 PARAGRAPHS = [
     "The council met on Monday and decided to replace the old bridge over the river before the winter of 2027.",
@@ -52,6 +53,18 @@ def _html() -> bytes:
     return f"<!doctype html><html>{head}<body><nav>Menu</nav><article>{body}{table}</article></body></html>".encode()
 
 
+def assemble_pdf(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
+    """A PDF of these objects, numbered from 1, the first its catalogue. `trailer`: further entries of the trailer."""
+    data, offsets = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        offsets.append(len(data))
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    size = len(objects) + 1
+    end = b"trailer\n<< /Size %d /Root 1 0 R %s >>\nstartxref\n%d\n%%%%EOF\n" % (size, trailer, len(data))
+    return data + b"xref\n0 %d\n0000000000 65535 f \n%s%s" % (size, table, end)
+
+
 def _pdf() -> bytes:
     objects: list[bytes] = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -67,14 +80,7 @@ def _pdf() -> bytes:
             b"/Resources << /Font << /F1 3 0 R >> >> /Contents %d 0 R >>" % (5 + 2 * page)
         )
         objects.append(b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(stream), stream))
-    data, offsets = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        offsets.append(len(data))
-        data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    size = len(objects) + 1
-    end = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(data))
-    return data + b"xref\n0 %d\n0000000000 65535 f \n%s%s" % (size, table, end)
+    return assemble_pdf(objects)
 
 
 def _docx() -> bytes:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from typing import Any
 
-from benchmarks import given_back, report
+from benchmarks import SMALL_BART, given_back, report
 
 VARIANTS: dict[str, dict[str, str]] = {
     "Se3": {"memory": "none"},
@@ -45,14 +45,7 @@ PAPER = {
 }
 """Gigabytes on GovReport, from the paper's first table."""
 SMALL: dict[str, Any] = {
-    "d_model": 256,
-    "encoder_layers": 3,
-    "decoder_layers": 3,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 1024,
-    "decoder_ffn_dim": 1024,
-    "vocab_size": 8000,
+    **SMALL_BART,
     "memory_layers": 1,
     "memory_size": 512,
     "salient_size": 512,
@@ -64,7 +57,7 @@ def measure(variant: str, segments: int, large: bool) -> None:
     import torch
 
     from awesum.footprint import peak_memory
-    from awesum.models.bart import AwesomeConfig
+    from awesum.models.bart_config import AwesomeConfig
     from awesum.recurrence import train
     from benchmarks.random_documents import random_document, random_model
 

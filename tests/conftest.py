@@ -16,17 +16,10 @@ os.environ.setdefault("RAYON_NUM_THREADS", "1")  # in threads, the tiny tokenize
 import numpy as np
 import pytest
 import torch
+from benchmarks.tiny_models import BART_TEMPLATE, BART_TOKENS, byte_level_tokenizer, save_both, tiny_bart, tiny_llama
 from hypothesis import HealthCheck, settings
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import (
-    BartConfig,
-    BartForConditionalGeneration,
-    BertConfig,
-    BertModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-)
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from awesum import Summarizer
 from awesum.analysis.analysis import Analyst
@@ -129,57 +122,23 @@ def long_document(long_text: str) -> Document:
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
     """Byte-level BPE, like that of SmolLM2, trained on the topics."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=700,
-        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([topical_text(200, seed=2)], trainer)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"]
+    return byte_level_tokenizer(
+        [topical_text(200, seed=2)],
+        special,
+        700,
+        unk_token="<|endoftext|>",
         bos_token="<|im_start|>",
         eos_token="<|im_end|>",
         pad_token="<|pad|>",
-        unk_token="<|endoftext|>",
         chat_template=CHAT_TEMPLATE,
     )
-
-
-def tiny_llama(tokenizer: PreTrainedTokenizerFast, **changes: object) -> LlamaForCausalLM:
-    """Random weights with grouped heads. It writes nonsense, but ends sentences and answers now and then."""
-    torch.manual_seed(0)
-    options: dict[str, object] = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 48,
-        "intermediate_size": 96,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 6,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 2048,
-        "initializer_range": 0.2,
-        "tie_word_embeddings": False,
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    model = LlamaForCausalLM(LlamaConfig(**options | changes)).eval()
-    with torch.no_grad():
-        model.lm_head.weight[tokenizer.convert_tokens_to_ids(".")] *= 2.5
-        model.lm_head.weight[tokenizer.eos_token_id] *= 2.0
-    return model
 
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: PreTrainedTokenizerFast) -> Path:
     """What `--model FOLDER` takes."""
-    folder = tmp_path_factory.mktemp("tiny-model")
-    tiny_llama(tiny_tokenizer).save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
-    return folder
+    return save_both(tiny_llama(tiny_tokenizer), tiny_tokenizer, tmp_path_factory.mktemp("tiny-model"))
 
 
 @pytest.fixture(scope="session")
@@ -279,44 +238,14 @@ def answer_with(monkeypatch: pytest.MonkeyPatch) -> Answering:
 @pytest.fixture(scope="session")
 def tiny_bart_tokenizer() -> PreTrainedTokenizerFast:
     """Byte-level BPE with BART's four special tokens in their places, trained on the topics and on our headings."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=500,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([topical_text(200, seed=2), f"{PREVIOUS} {CURRENT} {NEXT} " * 200], trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
-    )
+    texts = [topical_text(200, seed=2), f"{PREVIOUS} {CURRENT} {NEXT} " * 200]
+    return byte_level_tokenizer(texts, BART_TOKENS, 500, BART_TEMPLATE)
 
 
 @pytest.fixture(scope="session")
 def tiny_bart_folder(tmp_path_factory: pytest.TempPathFactory, tiny_bart_tokenizer: PreTrainedTokenizerFast) -> Path:
-    """A plain BART to equip: 128 positions, so that segments have 64 to 96 tokens."""
-    folder = tmp_path_factory.mktemp("tiny-bart")
-    torch.manual_seed(0)
-    config = BartConfig(
-        vocab_size=len(tiny_bart_tokenizer),
-        d_model=32,
-        encoder_layers=3,
-        decoder_layers=3,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=64,
-        decoder_ffn_dim=64,
-        max_position_embeddings=128,
-        init_std=0.1,
-    )
-    BartForConditionalGeneration(config).save_pretrained(folder)
-    tiny_bart_tokenizer.save_pretrained(folder)
-    return folder
+    """A plain BART to equip."""
+    return save_both(tiny_bart(tiny_bart_tokenizer), tiny_bart_tokenizer, tmp_path_factory.mktemp("tiny-bart"))
 
 
 @pytest.fixture

@@ -355,6 +355,8 @@ def run(tmp_path: Path, stand_ins: dict[str, Path], monkeypatch: pytest.MonkeyPa
     converted = smollm2_folder()
     (cache / converted.name).symlink_to(converted)
     monkeypatch.setenv("AWESUM_CACHE", str(cache))
+    # In one process: to start others takes longer than the few documents here, and is tested elsewhere.
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
     (tmp_path / "here").mkdir()
     return Runner(tmp_path / "here", stand_ins)
 

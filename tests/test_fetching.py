@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from benchmarks.tiny_models import tiny_llama
 from transformers import PreTrainedTokenizerFast
 
 from awesum import catalogue, fetching
@@ -21,7 +22,6 @@ from awesum.catalogue import KNOWN, all_fetched, models_folder, resolve
 from awesum.cli import main
 from awesum.errors import AwesumError
 from awesum.systems import registry
-from tests.conftest import tiny_llama
 from tests.engine.tiny_gguf import write_gguf
 
 COMMIT = "c0ffee" * 6 + "c0ff"

@@ -10,7 +10,7 @@ import pytest
 from awesum import Document, Summarizer, weights
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, sha256
-from awesum.models.adapter import read_config
+from awesum.models.adapter_config import read_config
 from awesum.systems.awesum import Awesum
 from awesum.systems.smollm2 import SmolLM2
 from awesum.weights import Wheel

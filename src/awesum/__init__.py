@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from awesum import systems
     from awesum.document import Document
     from awesum.errors import AwesumError
-    from awesum.models.bart import AwesomeBart, AwesomeConfig
+    from awesum.models.bart import AwesomeBart
+    from awesum.models.bart_config import AwesomeConfig
     from awesum.settings import Settings, Style
     from awesum.summarizer import Source, Summarizer
     from awesum.summary import Part, Summary
@@ -41,7 +42,7 @@ __all__ = [
 # Names are looked up when they are first used: `import awesum` and `awesum --help` must not wait for torch.
 _HOME = {
     "AwesomeBart": "awesum.models.bart",
-    "AwesomeConfig": "awesum.models.bart",
+    "AwesomeConfig": "awesum.models.bart_config",
     "AwesumError": "awesum.errors",
     "Document": "awesum.document",
     "Part": "awesum.summary",

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from logging import ERROR, getLogger
 from pathlib import Path
@@ -193,3 +193,14 @@ def hide_progress_bars() -> None:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
+
+
+def refuse_wrong_weights(name: object, wrong: Mapping[str, set[str]], remedy: str) -> None:
+    """Refuse weights some of which are wrong. `wrong`: what is wrong with them -> their names."""
+    for what, names in wrong.items():
+        if names:
+            first, *more = sorted(names)
+            others = f" and {len(more)} more" if more else ""
+            raise AwesumError(
+                f"the weights in {name} are not those of its config.json ({first}{others}: {what}): {remedy}"
+            )

@@ -20,8 +20,8 @@ from awesum.compose.requests import paraphrase_request
 from awesum.document import Document, Segment, Sentence
 from awesum.errors import AwesumError
 from awesum.length import Length
-from awesum.models.adapter import AdapterConfig
-from awesum.models.bart import AwesomeConfig
+from awesum.models.adapter_config import AdapterConfig
+from awesum.models.bart_config import AwesomeConfig
 from awesum.models.causal import ChatModel
 from tests.conftest import topical_text
 

@@ -11,7 +11,7 @@ from awesum.engine.causal import CausalEngine, write_answers
 from awesum.models.causal import ChatModel
 from awesum.models.prompt import Answer, Prompt
 from tests.conftest import Calls
-from tests.engine.test_causal import never, prompts_of
+from tests.engine.sessions import never, prompts_alike
 
 
 def answers(chat: ChatModel, prompts: list[Prompt], rows: int = 8) -> list[Answer]:
@@ -22,7 +22,7 @@ def answers(chat: ChatModel, prompts: list[Prompt], rows: int = 8) -> list[Answe
 def test_first_candidate_is_the_likeliest_and_the_others_do_not_depend_on_the_batch(
     rows: int, tiny_chat: ChatModel
 ) -> None:
-    prompts = prompts_of(tiny_chat)
+    prompts = prompts_alike(tiny_chat)
     alone = answers(tiny_chat, prompts)
     several = answers(tiny_chat, [replace(prompt, candidates=3) for prompt in prompts], rows)
     assert [answer.text for answer in several] == [answer.text for answer in alone]
@@ -33,13 +33,13 @@ def test_first_candidate_is_the_likeliest_and_the_others_do_not_depend_on_the_ba
 
 
 def test_candidates_differ(tiny_chat: ChatModel) -> None:
-    found = answers(tiny_chat, [replace(prompt, candidates=4) for prompt in prompts_of(tiny_chat)])
+    found = answers(tiny_chat, [replace(prompt, candidates=4) for prompt in prompts_alike(tiny_chat)])
     assert sum(len({*answer.candidates}) for answer in found) > 2 * len(found)
     assert all(answer.candidates == [answer.text, *answer.others] for answer in found)
 
 
 def test_prompt_is_read_once_for_all_its_candidates(tiny_chat: ChatModel, calls: Calls) -> None:
-    prompts = prompts_of(tiny_chat)
+    prompts = prompts_alike(tiny_chat)
     answers(tiny_chat, [replace(prompt, candidates=5) for prompt in prompts], rows=3)
     assert len(calls) == len(prompts)
     assert max(calls.rows) == 3
@@ -50,12 +50,12 @@ def test_at_no_temperature_all_candidates_are_the_likeliest(
 ) -> None:
     """The slow reference of drawing: what is left when chance is taken out of it."""
     monkeypatch.setattr(rules, "DRAWN_FROM", 1)
-    for answer in answers(tiny_chat, [replace(prompt, candidates=3) for prompt in prompts_of(tiny_chat)]):
+    for answer in answers(tiny_chat, [replace(prompt, candidates=3) for prompt in prompts_alike(tiny_chat)]):
         assert {*answer.candidates} == {answer.text}
 
 
 def test_candidates_keep_to_the_rules(tiny_chat: ChatModel) -> None:
-    prompts = [replace(prompt, candidates=3, limit=9) for prompt in prompts_of(tiny_chat)]
+    prompts = [replace(prompt, candidates=3, limit=9) for prompt in prompts_alike(tiny_chat)]
     for answer in answers(tiny_chat, prompts):
         for text in answer.candidates:
             assert len(text.split()) <= 9
@@ -81,7 +81,7 @@ def test_session_that_leaves_takes_its_candidates_with_it(tiny_chat: ChatModel) 
             self.complete = not self.prompts
             return []
 
-    one, *_, other = prompts_of(tiny_chat, never, limit=30)
+    one, *_, other = prompts_alike(tiny_chat, never, limit=30)
     leaving, staying = Session([replace(one, candidates=5)]), Session([replace(other, candidates=3)])
     engine.add(leaving)
     engine.step()

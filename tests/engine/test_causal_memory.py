@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from benchmarks.tiny_models import FOUR_LAYERS, tiny_llama
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Gemma3TextConfig, PreTrainedTokenizerFast, Qwen3Config
@@ -21,14 +22,12 @@ from awesum.errors import AwesumError
 from awesum.models import causal
 from awesum.models.causal import ChatModel
 from awesum.models.prompt import Answer, Prompt
-from tests.conftest import tiny_llama
-from tests.engine.test_causal import other_chat
-from tests.models.test_adapter import GEMMA, MIXED, TINY, adapted
+from tests.engine.sessions import other_chat
+from tests.models.adapters import GEMMA, MIXED, TINY, adapted
 from tests.reference.adapter import Document
 from tests.reference.memory import softmax
 from tests.reference.writing import would_repeat
 
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
 MEMORIES = ["none", "attentive", "compressive", "salient"]
 Make = Callable[..., ChatModel]
 
@@ -44,7 +43,7 @@ def make(tiny_tokenizer: PreTrainedTokenizerFast) -> Make:
 
     def chat(memory: str, fresh: bool = False, ending: float = 0.04) -> ChatModel:
         if fresh or memory not in made:
-            base = tiny_llama(tiny_tokenizer, **SHAPE)
+            base = tiny_llama(tiny_tokenizer, **FOUR_LAYERS)
             with torch.no_grad():
                 base.lm_head.weight[tiny_tokenizer.eos_token_id] *= 1.2
             model = adapted(base, trained=True, memory=memory, ending=ending)
@@ -349,7 +348,7 @@ def test_other_models_remember_side_by_side_as_alone(
 
 
 def test_model_that_only_the_library_can_run_is_refused(tiny_tokenizer: PreTrainedTokenizerFast) -> None:
-    model = adapted(tiny_llama(tiny_tokenizer, **SHAPE), trained=True)
+    model = adapted(tiny_llama(tiny_tokenizer, **FOUR_LAYERS), trained=True)
     model.base.set_attn_implementation("eager")
     chat = ChatModel(model.base, tiny_tokenizer, "tiny", adapter=model)
     with pytest.raises(AwesumError, match="memory is not for") as error:
@@ -366,9 +365,9 @@ def folder(
 ) -> Path:
     """An adapter whose pretrained model lies in another folder."""
     base, folder = tmp_path_factory.mktemp("base"), tmp_path_factory.mktemp("adapter")
-    tiny_llama(tiny_tokenizer, **SHAPE).save_pretrained(base)
+    tiny_llama(tiny_tokenizer, **FOUR_LAYERS).save_pretrained(base)
     tiny_tokenizer.save_pretrained(base)
-    model = adapted(tiny_llama(tiny_tokenizer, **SHAPE), trained=True, memory=request.param)
+    model = adapted(tiny_llama(tiny_tokenizer, **FOUR_LAYERS), trained=True, memory=request.param)
     model.adapter_config = replace(model.adapter_config, base=str(base))
     model.save_pretrained(folder)
     return folder
@@ -387,7 +386,7 @@ def test_adapter_in_a_folder_writes_what_it_wrote(
     assert chat.adapter is not None
     assert not chat.adapter.training
     given = documents(chat)
-    model = adapted(tiny_llama(tiny_tokenizer, **SHAPE), trained=True, memory=chat.adapter.adapter_config.memory)
+    model = adapted(tiny_llama(tiny_tokenizer, **FOUR_LAYERS), trained=True, memory=chat.adapter.adapter_config.memory)
     fresh = ChatModel(model.base, tiny_tokenizer, "tiny", adapter=model)
     assert followed(chat, given, 3) == followed(fresh, given, 3)
 

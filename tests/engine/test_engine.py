@@ -1,16 +1,14 @@
-"""Engines: sessions join and leave at any time, and none changes what another is told."""
+"""The engine answers prompts of many sessions as if each were alone, whoever joins, fails or leaves."""
 
 from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
@@ -28,111 +26,19 @@ from awesum.models.causal import ChatModel
 from awesum.models.memory_slots import MemorySlots
 from awesum.models.prompt import Answer, Prompt
 from awesum.summary import Part
-from awesum.systems.adapter import Adapter
 from awesum.systems.awesome import Awesome
 from awesum.systems.chat import Chat
 from awesum.systems.lead import Lead
-from awesum.systems.system import System, open_session
-from tests.conftest import Calls, tiny_llama, topical_text
+from awesum.systems.system import open_session
+from tests.conftest import Calls, topical_text
+from tests.engine.sessions import Listed, alone, documents, finish, made, never, prompts_of
 from tests.golden.flows import bart_folder
-from tests.models.test_adapter import adapted
-
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
-KINDS = ["chat", "writer", "memory", "writer with memory"]
-BARTS = ["bart", "bart-attentive-text"]
-
-
-class Listed:
-    """Some prompts as a session, at most `ahead` of them at a time. It fails where it is told to."""
-
-    def __init__(self, prompts: Sequence[Prompt], ahead: int = 3, fails: str | None = None) -> None:
-        self.prompts = [replace(prompt, number=number) for number, prompt in enumerate(prompts)]
-        self.ahead = ahead
-        self.fails = fails
-        self.complete = False
-        self.error: Exception | None = None
-        self.has_begun = False
-        self.asked: list[int] = []
-        self.answers: dict[int, list[int]] = {}
-
-    def _event(self, event: str) -> None:
-        if event == self.fails:
-            raise RuntimeError(event)
-
-    def begin(self) -> Sequence[Part]:
-        assert not self.has_begun
-        self.has_begun = True
-        self._event("begin")
-        self.complete = not self.prompts
-        return ()
-
-    def next_prompt(self) -> Prompt | None:
-        number = len(self.asked)
-        if number == len(self.prompts) or number - len(self.answers) >= self.ahead:
-            return None
-        self._event(f"prompt {number}")
-        self.asked.append(number)
-        return self.prompts[number]
-
-    def accept(self, number: int, answer: Answer) -> Sequence[Part]:
-        assert number in self.asked
-        assert number not in self.answers
-        self._event(f"answer {number}")
-        self.answers[number] = list(answer.tokens)
-        self.complete = len(self.answers) == len(self.prompts)
-        return ()
-
-
-def never(text: str) -> bool:
-    return False
-
-
-def prompts_of(seed: int, count: int, limit: int = 14) -> list[Prompt]:
-    """Prompts of many lengths."""
-    chance = random.Random(seed)
-    lengths = [chance.randint(2, 50) for _ in range(count)]
-    return [
-        Prompt(
-            [chance.randrange(10, 600) for _ in range(length)], never, chance.randint(1, limit), slice(0, length - 1)
-        )
-        for length in lengths
-    ]
-
-
-def alone(chat: ChatModel, session: Listed) -> dict[int, list[int]]:
-    """The answers to the same prompts with nobody else there, one at a time."""
-    again = Listed(session.prompts, ahead=1)
-    finish(CausalEngine(chat, 1), again)
-    return again.answers
-
-
-def finish(engine: Engine, *sessions: Any) -> None:
-    for session in sessions:
-        engine.add(session)
-    while engine.is_busy:
-        engine.step()
 
 
 @pytest.fixture(scope="module")
 def remembering(tiny_tokenizer: PreTrainedTokenizerFast) -> ChatModel:
     """With a memory that matters."""
     return made("memory", tiny_tokenizer)
-
-
-def made(kind: str, tokenizer: PreTrainedTokenizerFast) -> ChatModel:
-    base = tiny_llama(tokenizer, **SHAPE)
-    if kind == "chat":
-        return ChatModel(base, tokenizer, "tiny")
-    with torch.no_grad():
-        base.lm_head.weight[tokenizer.eos_token_id] *= 1.2
-    options = {
-        "writer": {"memory": "none", "salient": "rewrite"},
-        "memory": {"memory": "attentive"},
-        "writer with memory": {"memory": "compressive", "salient": "rewrite"},
-    }[kind]
-    model = adapted(base, trained=True, ending=0.04, **options)
-    model.merge()
-    return ChatModel(model.base, tokenizer, "tiny", adapter=model)
 
 
 # ------------------------------------------------------------------------------------------------------------- joining
@@ -234,88 +140,6 @@ def test_memories_of_many_sessions_are_their_own(
             assert str(session.error) == "answer 1"
 
 
-def recorded(session: Session) -> dict[int, list[int]]:
-    """The tokens of its answers, as they come."""
-    found: dict[int, list[int]] = {}
-    accept = session.accept
-
-    def noting(number: int, answer: Answer) -> list[Part]:
-        found[number] = list(answer.tokens)
-        return accept(number, answer)
-
-    session.accept = noting  # type: ignore[method-assign]
-    return found
-
-
-def documents(*sizes: int) -> list[Document]:
-    return [Document(topical_text(size, seed=size), path=f"{size}.txt") for size in sizes or (90, 30, 150, 3, 60)]
-
-
-def assert_side_by_side_is_one_by_one(system: System, length: str | None, *sizes: int) -> None:
-    """Token for token, and everything that becomes of the tokens."""
-    wanted = Settings(length=length)
-    expected = []
-    for document in documents(*sizes):
-        session = open_session(system, document, wanted)
-        tokens = recorded(session)
-        list(system.engine(wanted).run(session))
-        expected.append((tokens, session.summary().parts, session.summary().notes, session.raw()))
-    sessions = [open_session(system, document, wanted) for document in documents(*sizes)]
-    all_tokens = [recorded(session) for session in sessions]
-    for _ in write_all(system.engine(wanted), sessions):
-        pass
-    for session, found, (answers, parts, notes, raw) in zip(sessions, all_tokens, expected, strict=True):
-        assert session.complete
-        assert found == answers
-        assert session.summary().parts == parts
-        assert session.summary().notes == notes
-        assert session.raw() == raw
-    written = {tuple(tokens) for answers, _, _, _ in expected for tokens in answers.values()}
-    assert len(written) > 5, "answers that are all alike would test nothing"
-
-
-@pytest.mark.parametrize("length", ["90w", None])
-@pytest.mark.parametrize("kind", KINDS)
-def test_documents_side_by_side_are_written_as_one_by_one(
-    kind: str,
-    length: str | None,
-    tiny_tokenizer: PreTrainedTokenizerFast,
-    analyst: Analyst,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    writer = made(kind, tiny_tokenizer)
-    system = (Chat if kind == "chat" else Adapter)(writer=writer, analyst=analyst)
-    together: list[int] = []
-    step = CausalEngine._write_a_step
-
-    def stepping(self: CausalEngine) -> None:
-        together.append(len({id(row.session) for row in self._rows}))
-        step(self)
-
-    monkeypatch.setattr(CausalEngine, "_write_a_step", stepping)
-    assert_side_by_side_is_one_by_one(system, length)
-    assert max(together) > 2, "documents were never written together"
-
-
-@pytest.mark.parametrize("kind", BARTS)
-def test_documents_of_an_encoder_decoder_side_by_side_are_written_as_one_by_one(
-    kind: str, tiny_bart_folder: Path, tmp_path: Path, analyst: Analyst, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from awesum.engine import seq2seq
-
-    sizes: list[int] = []
-    generate = seq2seq.generate  # type: ignore[attr-defined]
-
-    def noting(model: Any, batch: Sequence[Any], **options: Any) -> Iterator[tuple[int, int, list[int]]]:
-        sizes.append(len(batch))
-        return generate(model, batch, **options)
-
-    monkeypatch.setattr(seq2seq, "generate", noting)
-    system = Awesome(str(bart_folder(kind, tiny_bart_folder, tmp_path / "bart")), analyst=analyst)
-    assert_side_by_side_is_one_by_one(system, None, 12, 5, 14, 16, 8)
-    assert max(sizes) > 1, "documents were never written together"
-
-
 # -------------------------------------------------------------------------------------------------- errors and dropping
 
 
@@ -350,21 +174,32 @@ def test_session_with_an_error_ends_alone(fails: str, rows: int, tiny_chat: Chat
         max_size=5,
     ),
     rows=st.integers(1, 6),
-    seed=st.integers(0, 30),
+    seed=st.integers(0, 10),
 )
 def test_sessions_that_fail_anywhere_end_alone(
     tiny_chat: ChatModel, plan: list[tuple[int, int, str | None]], rows: int, seed: int
 ) -> None:
-    sessions = [Listed(prompts_of(seed + at, count, 8), ahead, fails) for at, (count, ahead, fails) in enumerate(plan)]
+    sessions = [Listed(six_prompts(seed + at)[:count], ahead, fails) for at, (count, ahead, fails) in enumerate(plan)]
     finish(CausalEngine(tiny_chat, rows), *sessions)
-    for session in sessions:
-        expected = alone(tiny_chat, session)
+    for at, session in enumerate(sessions):
+        answers = six_answers(tiny_chat, seed + at)
+        expected = {number: answers[number] for number in range(len(session.prompts))}
         if session.error is None:
             assert session.complete
             assert session.answers == expected
         else:
             assert str(session.error) == session.fails
             assert session.answers.items() <= expected.items()
+
+
+def six_prompts(seed: int) -> list[Prompt]:
+    return prompts_of(seed, 6, 8)
+
+
+@cache
+def six_answers(chat: ChatModel, seed: int) -> dict[int, list[int]]:
+    """The answers to the same prompts with nobody else there."""
+    return alone(chat, Listed(six_prompts(seed)))
 
 
 @pytest.mark.parametrize("steps", range(0, 14, 2))

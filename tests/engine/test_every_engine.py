@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.tiny_models import tiny_llama
 from transformers import PreTrainedTokenizerFast
 
 from awesum import Document, Settings
@@ -25,7 +26,7 @@ from awesum.systems.endpoint import Endpoint
 from awesum.systems.gguf import GGUF
 from awesum.systems.system import System, open_session
 from awesum.systems.text_chat import TextChat
-from tests.conftest import tiny_llama, topical_text
+from tests.conftest import topical_text
 from tests.engine.chat_server import echo, serving
 from tests.engine.tiny_gguf import write_gguf
 

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.tiny_models import FOUR_LAYERS, tiny_llama
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from awesum import Document, Summarizer
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
-from awesum.models.adapter import AdapterConfig, AwesomeCausal
+from awesum.models.adapter import AwesomeCausal
+from awesum.models.adapter_config import AdapterConfig
 from awesum.models.bart import AwesomeBart
-from tests.conftest import tiny_llama, topical_text
-from tests.models.test_adapter import SMALL
+from tests.conftest import topical_text
+from tests.models.adapters import SMALL
 
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
 QUERY = "nurse vaccine clinic surgery fever"
 DOCUMENT = Document(topical_text(70), path="short.txt", page_starts=(0, 1500, 4000))
 LONG = Document(topical_text(300, seed=1), path="long.txt")
@@ -84,7 +85,7 @@ def bart_folder(kind: str, base: Path, folder: Path) -> Path:
 
 def adapter_folder(kind: str, tokenizer: PreTrainedTokenizerFast, folder: Path) -> Path:
     """An adapter, and beside it the model that it belongs to."""
-    base = tiny_llama(tokenizer, **SHAPE)
+    base = tiny_llama(tokenizer, **FOUR_LAYERS)
     with torch.no_grad():
         base.lm_head.weight[tokenizer.eos_token_id] *= 1.2
     base.save_pretrained(folder / "base")

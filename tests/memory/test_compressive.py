@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transformers import BartConfig
 
 from awesum.memory import CompressiveMemory, MemoryState, Recollection
-from awesum.models.bart import AwesomeAttention
+from awesum.models.bart_layers import AwesomeAttention
 from tests.memory.test_attentive import padded
 from tests.reference.memory import attend, compress, compressive_update, nothing
 

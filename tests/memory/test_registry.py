@@ -29,8 +29,11 @@ from awesum.memory import (
     registry,
 )
 from awesum.memory.attention import SelfAttention, split
-from awesum.models.adapter import WEIGHTS, AdapterConfig, AwesomeCausal, Passage, after
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.adapter import WEIGHTS, AwesomeCausal, after
+from awesum.models.adapter_config import AdapterConfig
+from awesum.models.adapter_layers import Passage
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.models.memory_slots import MemorySlots
 from awesum.recurrence import DocumentInputs, causal, generate, train
 from awesum.settings import ADAPTER

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from benchmarks.tiny_models import tiny_llama
 from gguf import GGUFWriter
 from transformers import PreTrainedTokenizerFast
 
@@ -18,7 +19,7 @@ from awesum.models.approximate import ApproximateTokenizer
 from awesum.models.gguf import is_gguf, read_gguf
 from awesum.systems import registry
 from awesum.systems.gguf import GGUF
-from tests.conftest import OTHER_SCRIPTS, tiny_llama, topical_text
+from tests.conftest import OTHER_SCRIPTS, topical_text
 from tests.engine.tiny_gguf import write_gguf
 
 

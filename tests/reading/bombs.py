@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
-from benchmarks.seeds import SEEDS
+from benchmarks.seeds import SEEDS, assemble_pdf
 
 
 def nested_forms(levels: int = 30, times: int = 10) -> bytes:
@@ -30,22 +30,7 @@ def nested_forms(levels: int = 30, times: int = 10) -> bytes:
         form = f"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /F {6 + level} 0 R >> >>"
         objects.append(stream(form, b"/F Do " * times))
     objects.append(stream("/Type /XObject /Subtype /Form /BBox [0 0 9 9]", b"0 0 1 1 re f"))
-    data, offsets = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        offsets.append(len(data))
-        data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    size = len(objects) + 1
-    return (
-        data
-        + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
-        % (
-            size,
-            table,
-            size,
-            len(data),
-        )
-    )
+    return assemble_pdf(objects)
 
 
 def _with_members(data: bytes, **members: bytes) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from benchmarks.seeds import assemble_pdf
+
 
 def write_pdf(pages: list[list[str]], trailer: str = "") -> bytes:
     """A PDF with the given lines on each page, 14 points apart."""
@@ -18,11 +20,4 @@ def write_pdf(pages: list[list[str]], trailer: str = "") -> bytes:
             f"/Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * i} 0 R >>"
         )
         objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
-    data, offsets = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        offsets.append(len(data))
-        data += f"{number} 0 obj\n{body}\nendobj\n".encode("cp1252")
-    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    size = len(objects) + 1
-    end = f"trailer\n<< /Size {size} /Root 1 0 R {trailer} >>\nstartxref\n{len(data)}\n%%EOF\n"
-    return data + f"xref\n0 {size}\n0000000000 65535 f \n{table}{end}".encode()
+    return assemble_pdf([body.encode("cp1252") for body in objects], trailer.encode())

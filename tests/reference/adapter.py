@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from awesum.models.adapter import KINDS, AwesomeCausal
+from awesum.models.adapter import AwesomeCausal
+from awesum.models.adapter_layers import KINDS
 from awesum.recurrence import DocumentInputs
 from tests.reference.memory import (
     Array,

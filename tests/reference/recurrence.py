@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from awesum.memory import MemoryState
-from awesum.models.bart import AwesomeBart, AwesomeEncoderOutput, Memories, Salient
+from awesum.models.bart import AwesomeBart, AwesomeEncoderOutput, Memories
+from awesum.models.bart_layers import Salient
 from awesum.recurrence import DocumentInputs
 
 

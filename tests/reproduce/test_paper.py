@@ -102,13 +102,15 @@ def _different() -> list[str]:
 
 
 @pytest.mark.parametrize("name", _different())
-def test_every_recipe_builds_and_learns(name: str, tiny_bart_folder: Path, tiny_long_t5: Path, analyst: Any) -> None:
+def test_every_recipe_builds_and_learns(
+    name: str, tiny_bart_folder: Path, tiny_long_t5_folder: Path, analyst: Any
+) -> None:
     """With a tiny base: the model is made, reads a document, and a loss reaches its weights."""
     from awesum.datasets import Example
     from awesum.training.trainable import make
     from tests.conftest import topical_text
 
-    base = tiny_long_t5 if recipes.read(name)["system"] == "long-t5" else tiny_bart_folder
+    base = tiny_long_t5_folder if recipes.read(name)["system"] == "long-t5" else tiny_bart_folder
     settings, own = read_settings(name, NEEDED | {"base": str(base)})
     trainable = make(settings.system, settings.base, own)
     example = Example("report", topical_text(12), " ".join(topical_text(2).split()), "What did the booster cost?")

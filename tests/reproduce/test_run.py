@@ -29,8 +29,8 @@ from awesum.reproduce.row import RowMaker
 from awesum.reproduce.run import describe, reproduce
 from awesum.training.settings import as_dict
 from awesum.training.trainer import AwesomeTrainer
-from tests.training.runs import ROOT, Interrupted, stopping_after, write
-from tests.training.test_run import rows
+from tests.training.interruptions import Interrupted, stopping_after
+from tests.training.runs import ROOT, rows, write
 
 
 @pytest.fixture(autouse=True)
@@ -239,11 +239,13 @@ def test_a_row_that_fails_is_reported_and_the_others_go_on(copy: Plan, made_here
 
 
 def test_the_papers_extractor_is_trained_first(
-    plan: Plan, made_here: list[str], tiny_roberta: Path, monkeypatch: pytest.MonkeyPatch
+    plan: Plan, made_here: list[str], tiny_roberta_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It selects the sentences of the rows that show some, and its F1 is in the table."""
     changes = {name: value for name, value in plan.changes.items() if name != "extractor"}
-    plan = replace(plan, rows=("text-concat",), changes=changes, bases={**plan.bases, "extractor": str(tiny_roberta)})
+    plan = replace(
+        plan, rows=("text-concat",), changes=changes, bases={**plan.bases, "extractor": str(tiny_roberta_folder)}
+    )
     assert plan.settings("text-concat")[0].extractor == str(plan.model("extractor"))
     assert plan.settings("se3")[0].extractor == ""
     reproduce(plan, quiet=True, say=silent, trials=50)

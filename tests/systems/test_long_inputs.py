@@ -1,5 +1,5 @@
 """Each system that reads a document as one input, from the command line: it trains until it knows four documents by
-heart, and what was saved writes them again. And what each refuses, cuts and reports."""
+heart, and what was saved writes them again. And what each refuses and reports."""
 
 from __future__ import annotations
 
@@ -11,22 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import (
-    BartConfig,
-    BartForConditionalGeneration,
-    LEDForConditionalGeneration,
-    LongT5Config,
-    LongT5ForConditionalGeneration,
-    PreTrainedTokenizerFast,
-)
+from benchmarks.tiny_models import T5_TEMPLATE, T5_TOKENS, byte_level_tokenizer, save_both, tiny_bart, tiny_long_t5
+from transformers import BartConfig, BartForConditionalGeneration, LEDForConditionalGeneration, PreTrainedTokenizerFast
 
 from awesum import Document, Settings, Summarizer, systems
 from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
 from awesum.cli import main
-from awesum.compose.long_inputs import Extracted, FirstWindow, LongLayout, OneAnswer, Pages
+from awesum.compose.long_inputs import OneAnswer
 from awesum.errors import AwesumError
 from awesum.systems.long_input import LongInput
 from awesum.training.long_input import LongInputTraining
@@ -35,7 +28,8 @@ from awesum.training.settings import read_settings
 from awesum.training.trainable import make
 from awesum.weights import minilm_folder
 from tests.conftest import topical_text
-from tests.training.runs import Interrupted, record, steps, stopping_after, write
+from tests.training.interruptions import Interrupted, stopping_after
+from tests.training.runs import record, steps, write
 
 OWN: dict[str, tuple[str, ...]] = {
     "truncated": (),
@@ -52,12 +46,8 @@ SIZE = {
     "d_model": 48,
     "encoder_layers": 2,
     "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
     "encoder_ffn_dim": 96,
     "decoder_ffn_dim": 96,
-    "max_position_embeddings": 128,
-    "init_std": 0.1,
     "dropout": 0.0,
 }
 
@@ -65,45 +55,24 @@ SIZE = {
 @pytest.fixture(scope="module")
 def bart(tmp_path_factory: pytest.TempPathFactory, tiny_bart_tokenizer: PreTrainedTokenizerFast) -> Path:
     """Without dropout, to learn by heart faster."""
-    folder = tmp_path_factory.mktemp("bart")
-    torch.manual_seed(0)
-    config = BartConfig(vocab_size=len(tiny_bart_tokenizer), **SIZE)
-    BartForConditionalGeneration(config).save_pretrained(folder)
-    tiny_bart_tokenizer.save_pretrained(folder)
-    return folder
+    return save_both(tiny_bart(tiny_bart_tokenizer, **SIZE), tiny_bart_tokenizer, tmp_path_factory.mktemp("bart"))
 
 
 @pytest.fixture(scope="module")
 def long_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With T5's special tokens: one after a text, none before it."""
-    folder = tmp_path_factory.mktemp("long-t5")
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=["<pad>", "</s>", "<unk>"], initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator([topical_text(200, seed=2)], trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
-    torch.manual_seed(0)
-    config = LongT5Config(
-        vocab_size=len(fast),
+    tokenizer = byte_level_tokenizer([topical_text(200, seed=2)], T5_TOKENS, 400, T5_TEMPLATE)
+    model = tiny_long_t5(
+        tokenizer,
         d_model=48,
         d_kv=12,
         d_ff=96,
-        num_layers=2,
-        num_heads=4,
         local_radius=15,
         global_block_size=8,
         dropout_rate=0.0,
-        encoder_attention_type="transient-global",
         feed_forward_proj="gated-gelu",
     )
-    LongT5ForConditionalGeneration(config).save_pretrained(folder)
-    fast.save_pretrained(folder)
-    return folder
+    return save_both(model, tokenizer, tmp_path_factory.mktemp("long-t5"))
 
 
 @pytest.fixture(scope="module")
@@ -338,118 +307,6 @@ def _example(text: str, summary: str = "The rocket report.", query: str | None =
     from awesum.datasets import Example
 
     return Example("a", text, summary, query)
-
-
-# ------------------------------------------------------------------------------------------ what is read of a document
-
-
-def layout(
-    kind: type[LongLayout], tokenizer: Any, max_tokens: int | None = None, **config: Any
-) -> tuple[Any, list[str]]:
-    notes: list[str] = []
-    made = kind(tokenizer, BartConfig(max_position_embeddings=128, **config), max_tokens, notes.append, may_cut=False)
-    return made, notes
-
-
-def test_everything_extracted_is_barts_input(tiny_bart_tokenizer: Any, analyst: Analyst) -> None:
-    """The very token ids: in training, where the oracle takes all sentences, and in writing."""
-    text = topical_text(3)
-    extracted, notes = layout(Extracted, tiny_bart_tokenizer)
-    first, _ = layout(FirstWindow, tiny_bart_tokenizer)
-    system: Any = systems.load("extract-abstract", analyst=analyst)
-    system.tokenizer = tiny_bart_tokenizer
-    analysis = system.analyse(Document(text), Settings())
-    plain = tiny_bart_tokenizer(text.strip())["input_ids"]
-    assert len(plain) <= 128
-    assert extracted.example("a", text.strip(), None, text).segments == [plain]
-    assert extracted.analysed(analysis).segments == first.analysed(analysis).segments == [plain]
-    assert not notes
-
-
-def test_extracted_sentences_are_in_order_and_fit(tiny_bart_tokenizer: Any, analyst: Analyst) -> None:
-    text = topical_text(30)
-    extracted, notes = layout(Extracted, tiny_bart_tokenizer)
-    system: Any = systems.load("extract-abstract", analyst=analyst)
-    system.tokenizer = tiny_bart_tokenizer
-    analysis = system.analyse(Document(text, path="r.txt"), Settings())
-    ids = extracted.analysed(analysis).segments[0]
-    shown = tiny_bart_tokenizer.decode(ids, skip_special_tokens=True)
-    places = [text.find(sentence.strip()) for sentence in shown.split(". ")]
-    assert places == sorted(places)
-    assert places[0] >= 0
-    assert 64 < len(ids) <= 128
-    assert "r.txt" in notes[-1]
-    assert f"{len(ids)} of {analysis.tokens:,} tokens" in notes[-1]
-
-
-def test_oracle_without_sentences_falls_back_to_the_beginning(tiny_bart_tokenizer: Any) -> None:
-    extracted, _ = layout(Extracted, tiny_bart_tokenizer)
-    text = topical_text(2).strip()
-    assert extracted.example("a", text, None, "???").segments == [tiny_bart_tokenizer(text)["input_ids"]]
-
-
-def test_truncation_is_reported_and_ends_like_a_text(tiny_bart_tokenizer: Any) -> None:
-    text = topical_text(30).strip()
-    whole = tiny_bart_tokenizer(text)["input_ids"]
-    first, notes = layout(FirstWindow, tiny_bart_tokenizer, 1024)
-    assert first.example("a", text, None, "x").segments == [[*whole[:127], 2]]
-    assert notes == [f"a: the first 128 of {len(whole):,} tokens are read (the model's 128 positions)"]
-    shorter, notes = layout(LongLayout, tiny_bart_tokenizer, 50)
-    assert (
-        shorter.example("a", text, "why", "x").segments[0][:-1] == tiny_bart_tokenizer(f"why {text}")["input_ids"][:49]
-    )
-    assert "max_tokens=50" in notes[0]
-    whole_one, notes = layout(LongLayout, tiny_bart_tokenizer)
-    assert whole_one.example("a", text, None, "x").segments == [whole]
-    assert not notes
-
-
-def test_long_target_is_cut_and_reported(tiny_bart_tokenizer: Any) -> None:
-    first, notes = layout(FirstWindow, tiny_bart_tokenizer)
-    inputs = first.example("a", "Short.", None, topical_text(30))
-    assert len(inputs.targets[0]) == 128
-    assert "of its summary" in notes[0]
-
-
-def test_document_beyond_the_positions_is_refused_unless_the_recipe_says_so(tiny_bart_tokenizer: Any) -> None:
-    text = topical_text(30)
-    for limit in (None, 500):
-        refused, _ = layout(LongLayout, tiny_bart_tokenizer, limit, encoder_positions=100)
-        with pytest.raises(AwesumError, match="--max-tokens 100") as error:
-            refused.example("a", text, None, "x")
-        assert "\n" not in str(error.value)
-    allowed, notes = layout(LongLayout, tiny_bart_tokenizer, 100, encoder_positions=100)
-    assert len(allowed.example("a", text, None, "x").segments[0]) == 100
-    assert notes
-
-
-@pytest.mark.parametrize(("sentences", "pages"), [(7, 3), (6, 3), (2, 4), (1, 1)])
-def test_pages_split_sentences_evenly(tiny_bart_tokenizer: Any, sentences: int, pages: int) -> None:
-    text = topical_text(sentences, paragraph=100).strip()
-    made, notes = layout(Pages, tiny_bart_tokenizer, pages=pages, page_size=128)
-    shown = [
-        tiny_bart_tokenizer.decode(page, skip_special_tokens=True)
-        for page in made.example("a", text, None, "x").segments
-    ]
-    assert len(shown) == pages
-    counts = [page.count("dollars.") for page in shown]
-    assert sum(counts) == sentences
-    assert max(counts) - min(counts) <= 1
-    assert all(page == "." for page, count in zip(shown, counts, strict=True) if not count)
-    assert " ".join(page for page in shown if page != ".") == text
-    assert not notes
-
-
-def test_page_that_is_too_long_is_cut_and_reported(tiny_bart_tokenizer: Any) -> None:
-    text = topical_text(20).strip()
-    made, notes = layout(Pages, tiny_bart_tokenizer, pages=2, page_size=50)
-    assert [len(page) for page in made.example("a", text, None, "x").segments] == [50, 50]
-    total = len(tiny_bart_tokenizer(text)["input_ids"])
-    assert notes == [f"a: 98 of {total:,} tokens are read (2 pages of at most 50)"]
-    made, notes = layout(Pages, tiny_bart_tokenizer, 60, pages=2, page_size=128)
-    read = made.example("a", text, None, "x").segments
-    assert sum(len(page) - 2 for page in read) <= 60
-    assert "max_tokens=60" in notes[0]
 
 
 # ---------------------------------------------------------------------------------------------- writing, and the notes

@@ -13,8 +13,8 @@ from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
 from awesum.compose.layouts import BartLayout, CausalLayout
 from awesum.datasets import Example
-from awesum.models.adapter import AdapterConfig
-from awesum.models.bart import AwesomeConfig
+from awesum.models.adapter_config import AdapterConfig
+from awesum.models.bart_config import AwesomeConfig
 from awesum.recurrence import DocumentInputs
 from awesum.training.examples import SegmentInputs
 from tests.conftest import topical_text

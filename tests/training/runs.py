@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import signal
+import os
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
@@ -21,7 +20,8 @@ from awesum.analysis.salience.centrality import Centrality
 from awesum.errors import AwesumError
 from awesum.training.run import train
 from awesum.training.settings import TrainingSettings, settings_class
-from awesum.training.trainer import AwesomeTrainer, last_checkpoint
+from awesum.training.trainer import last_checkpoint
+from tests.conftest import topical_text
 
 ROOT = Path(__file__).parents[2]
 Go = Callable[..., Path]
@@ -52,6 +52,43 @@ class Case:
             replace(self.settings, **{name: value for name, value in changes.items() if name in common}),
             replace(self.own, **{name: value for name, value in changes.items() if name not in common}),
         )
+
+
+def rows(count: int, sentences: int = 2, growth: int = 4) -> list[dict[str, str]]:
+    """Documents, each longer than the one before it, whose summaries are sentences like their own.
+
+    By default they have one to six segments of a tiny BART.
+    """
+    return [
+        {
+            "id": f"report {number}",
+            "document": topical_text(sentences + growth * number, seed=number),
+            "summary": " ".join(topical_text(3, seed=number).split()),
+        }
+        for number in range(count)
+    ]
+
+
+def causal_rows(count: int) -> list[dict[str, str]]:
+    """Documents of one to four segments of a tiny causal model."""
+    return rows(count, 8, 9)
+
+
+def short_run(folder: Path, examples: list[dict[str, str]], base: Path, **settings: Any) -> Case:
+    """These documents once, one a step, with a checkpoint after each step."""
+    write(folder / "data" / "train.jsonl", examples)
+    common: dict[str, Any] = {
+        "data": str(folder / "data"),
+        "output": str(folder / "out"),
+        "base": str(base),
+        "epochs": 1.0,
+        "warmup_steps": 0,
+        "accumulation": 1,
+        "save_steps": 1,
+        "log_steps": 1,
+        "precision": "float32",
+    }
+    return Case.of(**common | settings)
 
 
 def go_with(encoder: SentenceEncoder) -> Go:
@@ -90,52 +127,32 @@ def in_one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
     return str(error.value)
 
 
-class Interrupted(Exception):
-    pass
-
-
-def stopping_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run ends after this many documents, as by a power cut."""
-    step, done = AwesomeTrainer.training_step, []
-
-    def stopping(self: AwesomeTrainer, *args: Any, **kwargs: Any) -> torch.Tensor:
-        if len(done) == count:
-            raise Interrupted
-        done.append(1)
-        return step(self, *args, **kwargs)
-
-    monkeypatch.setattr(AwesomeTrainer, "training_step", stopping)
-
-
-def drive(settings: dict[str, Any], own: dict[str, Any], encoder: str) -> None:
-    """What the process that is killed does."""
-    torch.set_num_threads(1)
-    made = TrainingSettings(**settings)
-    go_with(SentenceEncoder.load(encoder))(Case(made, settings_class(made.system)(**own)))
-
-
-def killed(case: Case, encoder: SentenceEncoder, folder: Path) -> Path:
-    """Train in another process until there is a second checkpoint, kill it, and return its last checkpoint."""
-    encoder.model.save_pretrained(folder / "encoder")
-    encoder.tokenizer.save_pretrained(folder / "encoder")
-    arguments = f"{asdict(case.settings)!r}, {asdict(case.own)!r}, {str(folder / 'encoder')!r}"
-    running = subprocess.Popen(
-        [sys.executable, "-c", f"from tests.training.runs import drive; drive({arguments})"],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def in_two_processes(*arguments: str, **environment: str) -> list[str]:
+    """Run Python with these arguments in two processes that find each other: what they print."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"} | environment
+    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *arguments],
+            env=common | {"RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = []
     try:
-        end = time.monotonic() + 240
-        while not (case.output / "checkpoint-2" / "trainer_state.json").exists():
-            assert running.poll() is None, running.communicate()[1]
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        for running in processes:
+            output, _ = running.communicate(timeout=600)
+            assert running.returncode == 0, output
+            outputs.append(output)
     finally:
-        running.send_signal(signal.SIGKILL)
-        running.communicate()
-    assert running.returncode == -signal.SIGKILL
-    reached = last_checkpoint(case.output)
-    assert reached is not None
-    return reached
+        for running in processes:
+            with running:  # its pipe is closed and its end awaited
+                running.kill()
+    return outputs

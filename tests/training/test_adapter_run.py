@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.tiny_models import FOUR_LAYERS, tiny_llama
 from safetensors.torch import load_file
 from transformers import PreTrainedTokenizerFast
-from transformers.utils import logging as library_logging
 
 import awesum.models.causal
 import awesum.training.run
@@ -17,95 +17,38 @@ from awesum import Document, Settings, Summarizer
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
 from awesum.errors import AwesumError
-from awesum.models.adapter import WEIGHTS, AwesomeCausal, read_config
+from awesum.models.adapter import WEIGHTS, AwesomeCausal
+from awesum.models.adapter_config import read_config
 from awesum.models.causal import ChatModel
 from awesum.settings import ADAPTER
 from awesum.training.trainer import last_checkpoint
-from tests.conftest import tiny_llama, topical_text
-from tests.training.runs import (
-    Case,
-    Go,
-    Interrupted,
-    go_with,
-    history,
-    in_one_line,
-    killed,
-    steps,
-    stopping_after,
-    write,
-)
+from tests.conftest import topical_text
+from tests.training.interruptions import Interrupted, killed, stopping_after
+from tests.training.runs import Case, Go, causal_rows, history, in_one_line, short_run, steps, write
 
-SHAPE = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
-
-
-@pytest.fixture(autouse=True)
-def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The library shows a bar for each file that it writes; and what is prepared belongs to the test."""
-    monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
-    library_logging.disable_progress_bar()
-    yield
-    library_logging.enable_progress_bar()
-
-
-@pytest.fixture(autouse=True)
-def _float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the machine is fast with, so that results can be compared."""
-    for module in (awesum.models.causal, awesum.training.run):
-        monkeypatch.setattr(module, "choose_device", lambda: (torch.device("cpu"), torch.float32, "in tests"))
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: PreTrainedTokenizerFast) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    tiny_llama(tiny_tokenizer, **SHAPE, max_position_embeddings=640).save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
-    return folder
-
-
-def rows(count: int) -> list[dict[str, str]]:
-    """Documents of one to four segments, whose summaries are sentences like their own."""
-    return [
-        {
-            "id": f"report {number}",
-            "document": topical_text(8 + 9 * number, seed=number),
-            "summary": " ".join(topical_text(3, seed=number).split()),
-        }
-        for number in range(count)
-    ]
+pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library", "float32")
 
 
 @pytest.fixture
-def case(tmp_path: Path, base: Path) -> Case:
+def case(tmp_path: Path, causal_base: Path) -> Case:
     """Three documents, one a step; a checkpoint after each step."""
-    write(tmp_path / "data" / "train.jsonl", rows(3))
-    return Case.of(
-        data=str(tmp_path / "data"),
-        output=str(tmp_path / "out"),
-        base=str(base),
+    return short_run(
+        tmp_path,
+        causal_rows(3),
+        causal_base,
         memory_layers=2,
         memory_size=8,
         rank=4,
         learning_rate=3e-3,
-        epochs=1.0,
-        warmup_steps=0,
-        accumulation=1,
-        save_steps=1,
         keep=100,
-        log_steps=1,
-        precision="float32",
     )
-
-
-@pytest.fixture
-def go(tiny_encoder: SentenceEncoder) -> Go:
-    return go_with(tiny_encoder)
 
 
 # ---------------------------------------------------------------------------------------------------------- to the end
 
 
 def test_from_data_to_a_folder_that_holds_the_adapter_alone(case: Case, go: Go, tmp_path: Path) -> None:
-    write(tmp_path / "data" / "validation.jsonl", rows(2))
+    write(tmp_path / "data" / "validation.jsonl", causal_rows(2))
     notes: list[str] = []
     case = case.but(epochs=5.0, batch_size=2, save_steps=100, learning_rate=2e-2)
     output = go(case, say=notes.append)
@@ -284,7 +227,7 @@ def test_adapter_of_other_weights_is_refused(
 ) -> None:
     """With other weights than those it was trained with, it would be silently wrong."""
     base = tmp_path / "base"
-    model = tiny_llama(tiny_tokenizer, **SHAPE, max_position_embeddings=640)
+    model = tiny_llama(tiny_tokenizer, **FOUR_LAYERS, max_position_embeddings=640)
     model.save_pretrained(base)
     tiny_tokenizer.save_pretrained(base)
     output = go(case.but(base=str(base), documents=1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers.utils import logging as library_logging
 
 import awesum.training.lora
 import awesum.training.run
@@ -26,56 +24,28 @@ from awesum.predict import Job, predict
 from awesum.systems import load
 from awesum.training.settings import TrainingSettings
 from awesum.verify.verifier import Verifier
-from tests.training.runs import (
-    Case,
-    Go,
-    Interrupted,
-    go_with,
-    history,
-    in_one_line,
-    record,
-    steps,
-    stopping_after,
-    write,
-)
-from tests.training.test_run import rows
+from tests.training.interruptions import Interrupted, stopping_after
+from tests.training.runs import Case, Go, history, in_one_line, record, rows, short_run, steps, write
 
-
-@pytest.fixture(autouse=True)
-def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
-    library_logging.disable_progress_bar()
-    yield
-    library_logging.enable_progress_bar()
+pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library")
 
 
 @pytest.fixture
 def case(tmp_path: Path, tiny_bart_folder: Path) -> Case:
     """Four documents, one a step, evaluated after each step on two others."""
-    write(tmp_path / "data" / "train.jsonl", rows(4))
-    write(tmp_path / "data" / "validation.jsonl", rows(6)[4:])
-    return Case.of(
-        data=str(tmp_path / "data"),
-        output=str(tmp_path / "out"),
-        base=str(tiny_bart_folder),
+    write(tmp_path / "data" / "validation.jsonl", rows(6, growth=1)[4:])  # of two segments
+    return short_run(
+        tmp_path,
+        rows(4),
+        tiny_bart_folder,
         memory_layers=1,
         memory_size=8,
         learning_rate=3e-3,
-        epochs=1.0,
-        warmup_steps=0,
-        accumulation=1,
         save_steps=100,
         keep=1,
-        log_steps=1,
         num_beams=2,
         max_part=12,
-        precision="float32",
     )
-
-
-@pytest.fixture
-def go(tiny_encoder: SentenceEncoder) -> Go:
-    return go_with(tiny_encoder)
 
 
 def scoring(values: list[float], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,64 +6,27 @@ import json
 import shutil
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from transformers import BartForConditionalGeneration
-from transformers.utils import logging as library_logging
 
 from awesum import __version__, files
-from awesum.analysis.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.loading import fingerprint
 from awesum.training.settings import as_dict
 from awesum.training.trainer import AwesomeTrainer
-from tests.training.runs import (
-    Case,
-    Go,
-    Interrupted,
-    go_with,
-    history,
-    in_one_line,
-    record,
-    steps,
-    stopping_after,
-    write,
-)
-from tests.training.test_run import rows
+from tests.training.interruptions import Interrupted, stopping_after
+from tests.training.runs import Case, Go, history, in_one_line, record, rows, short_run, steps, write
 
-
-@pytest.fixture(autouse=True)
-def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
-    library_logging.disable_progress_bar()
-    yield
-    library_logging.enable_progress_bar()
+pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library")
 
 
 @pytest.fixture
 def case(tmp_path: Path, tiny_bart_folder: Path) -> Case:
     """Two documents, one a step; a checkpoint after each step."""
     shutil.copytree(tiny_bart_folder, tmp_path / "base")
-    write(tmp_path / "data" / "train.jsonl", rows(2))
-    return Case.of(
-        data=str(tmp_path / "data"),
-        output=str(tmp_path / "out"),
-        system="se3",
-        base=str(tmp_path / "base"),
-        epochs=2.0,
-        warmup_steps=0,
-        accumulation=1,
-        save_steps=1,
-        log_steps=1,
-        precision="float32",
-    )
-
-
-@pytest.fixture
-def go(tiny_encoder: SentenceEncoder) -> Go:
-    return go_with(tiny_encoder)
+    return short_run(tmp_path, rows(2), tmp_path / "base", system="se3", epochs=2.0)
 
 
 def nothing_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ import torch
 import transformers.modeling_utils
 from safetensors import SafetensorError
 from transformers import AutoTokenizer
-from transformers.utils import logging as library_logging
 
 import awesum.training.run
 from awesum.analysis.analysis import Analyst
@@ -27,69 +26,27 @@ from awesum.recurrence import generate
 from awesum.training.run import train
 from awesum.training.trainer import AwesomeTrainer
 from tests.conftest import topical_text
+from tests.training.interruptions import Interrupted, killed, stopping_after
 from tests.training.preparing import InputsInSteps
-from tests.training.runs import (
-    Case,
-    Go,
-    Interrupted,
-    go_with,
-    history,
-    in_one_line,
-    killed,
-    record,
-    steps,
-    stopping_after,
-    write,
-)
+from tests.training.runs import Case, Go, history, in_one_line, record, rows, short_run, steps, write
 
-
-@pytest.fixture(autouse=True)
-def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The library shows a bar for each file that it writes; and what is prepared belongs to the test."""
-    monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
-    library_logging.disable_progress_bar()
-    yield
-    library_logging.enable_progress_bar()
-
-
-def rows(count: int) -> list[dict[str, str]]:
-    """Documents of one to six segments, whose summaries are sentences like their own."""
-    return [
-        {
-            "id": f"report {number}",
-            "document": topical_text(2 + 4 * number, seed=number),
-            "summary": " ".join(topical_text(3, seed=number).split()),
-        }
-        for number in range(count)
-    ]
+pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library")
 
 
 @pytest.fixture
 def case(tmp_path: Path, tiny_bart_folder: Path) -> Case:
     """Four documents, one a step, with dropout as in BART; a checkpoint after each step."""
-    write(tmp_path / "data" / "train.jsonl", rows(4))
-    return Case.of(
-        data=str(tmp_path / "data"),
-        output=str(tmp_path / "out"),
-        base=str(tiny_bart_folder),
+    return short_run(
+        tmp_path,
+        rows(4),
+        tiny_bart_folder,
         memory_layers=2,
         memory_size=8,
         learning_rate=3e-3,
-        epochs=1.0,
-        warmup_steps=0,
-        accumulation=1,
-        save_steps=1,
         keep=100,
-        log_steps=1,
         num_beams=3,
         max_part=40,
-        precision="float32",
     )
-
-
-@pytest.fixture
-def go(tiny_encoder: SentenceEncoder) -> Go:
-    return go_with(tiny_encoder)
 
 
 # ---------------------------------------------------------------------------------------------------------- to the end
@@ -180,17 +137,18 @@ def test_trained_model_can_be_trained_on(case: Case, go: Go, tmp_path: Path) -> 
 # ------------------------------------------------------------------------------------------------ killed and resumed
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_gives_the_losses_of_an_uninterrupted_run(
     case: Case, go: Go, tiny_encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
-    case = case.but(epochs=3.0)
+    case = case.but(epochs=2.0)
     whole = case.but(output=str(tmp_path / "whole"))
     go(whole)
     expected = history(whole.output)
-    assert [step for step, *_ in expected] == list(range(1, 13))
-    assert len({loss for _, loss, *_ in expected}) == 12
+    assert [step for step, *_ in expected] == list(range(1, 9))
+    assert len({loss for _, loss, *_ in expected}) == 8
     reached = killed(case, tiny_encoder, tmp_path)
-    assert 2 <= int(reached.name.rpartition("-")[2]) < 12
+    assert 2 <= int(reached.name.rpartition("-")[2]) < 8
     assert record(case.output)["state"] == "running"
     notes: list[str] = []
     go(case, say=notes.append)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+from benchmarks.tiny_models import save_both, tiny_roberta
+from transformers import BertConfig, PreTrainedTokenizerFast
 
 from awesum import systems
 from awesum.analysis.salience.loading import load_extractor
@@ -28,20 +29,8 @@ from tests.training.runs import record, write
 
 @pytest.fixture(scope="module")
 def roberta(tmp_path_factory: pytest.TempPathFactory, tiny_bart_tokenizer: PreTrainedTokenizerFast) -> Path:
-    folder = tmp_path_factory.mktemp("roberta")
-    torch.manual_seed(0)
-    config = RobertaConfig(
-        vocab_size=len(tiny_bart_tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=140,
-        pad_token_id=1,
-    )
-    RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
-    tiny_bart_tokenizer.save_pretrained(folder)
-    return folder
+    model = tiny_roberta(tiny_bart_tokenizer, max_position_embeddings=140)
+    return save_both(model, tiny_bart_tokenizer, tmp_path_factory.mktemp("roberta"))
 
 
 def settings(**changes: Any) -> Any:

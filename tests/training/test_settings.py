@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import awesum.models.adapter
-import awesum.models.bart
+import awesum.models.adapter_config
+import awesum.models.bart_config
 from awesum import systems
 from awesum.errors import AwesumError
-from awesum.models.adapter import AdapterConfig, read_config
-from awesum.models.bart import AwesomeConfig
+from awesum.models.adapter_config import AdapterConfig, read_config
+from awesum.models.bart_config import AwesomeConfig
 from awesum.models.memory_settings import memory_choices
 from awesum.systems.adapter import AdapterSettings
 from awesum.systems.awesome import AwesomeSettings
@@ -134,7 +134,7 @@ def test_system_that_does_not_train_or_exist() -> None:
 @pytest.mark.parametrize("system", ["awesome", "adapter"])
 def test_choices_are_those_of_the_model(system: str) -> None:
     """They stand in the settings as well, so that a typo is reported without loading the models' libraries."""
-    models = {"awesome": awesum.models.bart.CHOICES, "adapter": awesum.models.adapter.CHOICES}
+    models = {"awesome": awesum.models.bart_config.CHOICES, "adapter": awesum.models.adapter_config.CHOICES}
     assert settings_class(system).choices == {"memory": memory_choices(), **models[system]}
 
 

@@ -6,10 +6,6 @@ Accelerate ignores FSDP on a CPU and runs DDP, so the sharding itself is tested 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +15,9 @@ from safetensors.torch import load_file
 
 from awesum.models.bart import AwesomeBart
 from awesum.training.sharding import copy_weights, gathered, is_sharded, release, whole
-from tests.training.test_trainer import ROOT, tiny
+from tests.training.runs import in_two_processes
+from tests.training.test_trainer import tiny
 from tests.training.two_processes import KINDS, SAVED, STEPS, batches, model_of, take_step
-
-
-def in_two_processes(*arguments: str, **environment: str) -> list[str]:
-    """Run a module in two processes that find each other: what they print."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"} | environment
-    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", *arguments],
-            env=common | {"RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    outputs = []
-    try:
-        for running in processes:
-            output, _ = running.communicate(timeout=600)
-            assert running.returncode == 0, output
-            outputs.append(output)
-    finally:
-        for running in processes:
-            with running:
-                running.kill()
-    return outputs
 
 
 def alone(kind: str) -> tuple[list[float], dict[str, torch.Tensor]]:
@@ -74,7 +40,7 @@ def alone(kind: str) -> tuple[list[float], dict[str, torch.Tensor]]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("two-processes")
-    in_two_processes("tests.training.two_processes", str(made))
+    in_two_processes("-m", "tests.training.two_processes", str(made))
     return made
 
 

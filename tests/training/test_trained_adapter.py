@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from transformers import PreTrainedTokenizerFast
-from transformers.utils import logging as library_logging
 
-import awesum.models.causal
-import awesum.training.run
 from awesum import Document, Settings, Summarizer
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
@@ -26,31 +21,18 @@ from awesum.models.prompt import Prompt
 from awesum.summary import Summary
 from awesum.systems.adapter import Adapter
 from awesum.systems.system import open_session
-from tests.conftest import tiny_llama, topical_text
-from tests.training.runs import Case, go_with, write
-from tests.training.test_adapter_run import SHAPE, rows
+from tests.conftest import topical_text
+from tests.training.runs import causal_rows, go_with, short_run
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _float32() -> Any:
-    """Whatever the machine is fast with, so that results can be compared."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (awesum.models.causal, awesum.training.run):
-            patch.setattr(module, "choose_device", lambda: (torch.device("cpu"), torch.float32, "in tests"))
-        library_logging.disable_progress_bar()
-        yield
-        library_logging.enable_progress_bar()
+pytestmark = pytest.mark.usefixtures("quiet_library", "float32")
 
 
 @pytest.fixture(scope="module")
 def trained(
-    tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: PreTrainedTokenizerFast, tiny_encoder: SentenceEncoder
+    tmp_path_factory: pytest.TempPathFactory, causal_base: Path, tiny_encoder: SentenceEncoder
 ) -> Callable[[str], Path]:
     """Trains an adapter such as `attentive-text`, once."""
     there = tmp_path_factory.mktemp("trained")
-    tiny_llama(tiny_tokenizer, **SHAPE, max_position_embeddings=640).save_pretrained(there / "base")
-    tiny_tokenizer.save_pretrained(there / "base")
-    write(there / "data" / "train.jsonl", rows(2))
 
     def train(kind: str) -> Path:
         memory, _, salient = kind.partition("-")
@@ -58,10 +40,9 @@ def trained(
             return there / kind
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("AWESUM_CACHE", str(there / "cache"))
-            case = Case.of(
-                data=str(there / "data"), output=str(there / kind), base=str(there / "base"), memory=memory,
-                salient=salient or "none", salient_size=40, memory_layers=2, memory_size=8, learning_rate=3e-3,
-                epochs=1.0, warmup_steps=0, accumulation=1, precision="float32",
+            case = short_run(
+                there, causal_rows(2), causal_base, output=str(there / kind), memory=memory, salient=salient or "none",
+                salient_size=40, memory_layers=2, memory_size=8, learning_rate=3e-3, save_steps=100,
             )  # fmt: skip
             return go_with(tiny_encoder)(case)
 

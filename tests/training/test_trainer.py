@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +14,13 @@ from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback, TrainingArguments
 
 from awesum.errors import AwesumError
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence import train as pass_over
 from awesum.training import trainer as trainer_module
 from awesum.training.trainer import AwesomeTrainer, collate, last_checkpoint
+from tests.training.runs import in_two_processes
 
 TINY: dict[str, Any] = {
     "vocab_size": 37,
@@ -38,7 +37,6 @@ TINY: dict[str, Any] = {
     "memory_layers": 1,
     "memory_size": 4,
 }
-ROOT = Path(__file__).parents[2]
 
 
 def tiny(**options: Any) -> AwesomeBart:
@@ -329,32 +327,9 @@ def process(output: str) -> None:
     trainer.leave()
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    code = f"from tests.training.test_trainer import process; process({str(tmp_path)!r})"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            env=common | {"RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for running in processes:
-            output, _ = running.communicate(timeout=300)
-            assert running.returncode == 0, output
-    finally:
-        for running in processes:
-            with running:  # its pipe is closed and its end awaited
-                running.kill()
+    in_two_processes("-c", f"from tests.training.test_trainer import process; process({str(tmp_path)!r})")
     one = expected(tiny(), documents())
     both = [
         json.loads((tmp_path / f"{rank}.json").read_text())

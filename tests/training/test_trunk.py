@@ -18,7 +18,7 @@ from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Reading, train
 from awesum.training import trunk
 from awesum.training.trunk import TrunkCache, duration, existing, plan, read_now
-from tests.models.test_adapter import FAMILIES, adapted, document, pretrained
+from tests.models.adapters import FAMILIES, adapted, document, pretrained
 
 SEGMENT = [1, 1, 5, 9, 12, 7, 30, 31]
 

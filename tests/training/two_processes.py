@@ -19,7 +19,8 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from awesum.models.bart import AwesomeBart, AwesomeDecoderLayer, AwesomeEncoderLayer
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_layers import AwesomeDecoderLayer, AwesomeEncoderLayer
 from awesum.recurrence import DocumentInputs, train
 from awesum.training.sharding import copy_weights, gathered, whole
 from awesum.training.trainer import average_gradients

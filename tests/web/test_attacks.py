@@ -15,7 +15,7 @@ import pytest
 
 from awesum.errors import AwesumError
 from awesum.reading.limits import ReadLimits
-from awesum.web import api, connections
+from awesum.web import connections, requests
 from awesum.web.api import Rules
 from awesum.web.guard import Address
 from awesum.web.server import Serving, check
@@ -275,7 +275,7 @@ def test_slow_request_after_a_complete_one_is_given_up(client: Client, monkeypat
 
 
 def test_upload_that_drips_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "SILENCE", 0.5)
+    monkeypatch.setattr(requests, "SILENCE", 0.5)
     request = (
         f"POST /api/documents HTTP/1.1\r\nHost: {client.host}\r\nAuthorization: Bearer {TOKEN}\r\n"
         "Content-Type: application/octet-stream\r\nContent-Length: 1000\r\n\r\nx"

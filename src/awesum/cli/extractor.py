@@ -105,7 +105,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         stay_offline_with()
     from awesum.analysis.salience.loading import load_extractor
     from awesum.analysis.salience.trained import SHIPPED
-    from awesum.training.extractor import evaluate, table
+    from awesum.training.extractor_evaluation import evaluate, table
 
     rows = evaluate(
         load_extractor(options.extractor or SHIPPED),

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from awesum.analysis.analysis import Analysis
     from awesum.document import Segment
-    from awesum.models.adapter import AdapterConfig
-    from awesum.models.bart import AwesomeConfig
+    from awesum.models.adapter_config import AdapterConfig
+    from awesum.models.bart_config import AwesomeConfig
 
 FRAME = 24
 """Tokens for the headings of salient text, and for what sentences take more together than each alone."""

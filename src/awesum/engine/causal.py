@@ -16,7 +16,8 @@ import torch
 from awesum.engine.engine import Engine, News, Writing
 from awesum.engine.rules import Row, Rules, TrainedRules
 from awesum.engine.slots import Slots
-from awesum.models.adapter import Passage, States
+from awesum.models.adapter import States
+from awesum.models.adapter_layers import Passage
 from awesum.models.memory_slots import MemorySlots
 from awesum.models.prompt import Answer, Prompt
 from awesum.summary import Part

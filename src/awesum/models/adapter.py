@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,306 +25,23 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from awesum import compat
-from awesum import memory as memories
 from awesum.errors import AwesumError
-from awesum.memory import Memory, MemoryState, Recollection, Source
-from awesum.memory.attention import all_joined, split
-from awesum.models import memory_settings
+from awesum.memory import MemoryState, Recollection
+from awesum.models.adapter_config import AdapterConfig, read_config
+from awesum.models.adapter_layers import UNSUPPORTED, LowRank, Passage, Recollections, RememberingLayer, Roles
 from awesum.models.attention import GROUPED
 from awesum.settings import ADAPTER
 
 if TYPE_CHECKING:
     from transformers import Cache, PreTrainedModel
 
+__all__ = ["AdapterConfig", "AwesomeCausal", "read_config"]
+
 WEIGHTS = "adapter.safetensors"
-CHOICES = {
-    "salient": ("none", "text", "rewrite"),
-    "update": ("none", "low-rank", "full"),
-}
-OLD_NAMES = {"salient": {"points": "rewrite"}}
-"""Values in an older adapter.json, and what they are called now."""
-UNSUPPORTED = "memory is not for a {}: give a model that is built like Llama, Qwen, Mistral or Gemma"
-KINDS = ("source", "summary")
-"""The memories of a layer: one is written from the segments' tokens, one from the summary's."""
-
-
-@dataclass(frozen=True)
-class AdapterConfig:
-    """The settings of an adapter, saved with it as adapter.json."""
-
-    base: str = ""
-    """The pretrained model that it belongs to: `smollm2`, a folder, or a name on the hub."""
-    base_sha256: str = ""
-    """Hash of that model's weights: with others the adapter would be silently wrong. Empty for the shipped adapter,
-    whose model is checked separately."""
-    memory: str = "attentive"
-    """`none` (Se3), or a kind of memory: `attentive`, `attentive-literal`, `compressive`, `salient`."""
-    memory_format: int = memory_settings.MEMORY_FORMAT
-    """Of the saved settings: older ones call `attentive` what is now `attentive-literal`."""
-    memory_layers: int | str | Sequence[int] = 3
-    """How many of the last layers have a memory; `all`; or their numbers."""
-    memory_size: int = 256
-    """Slots of a memory."""
-    compression_ratio: int = 5
-    """Hidden states that a compressive memory compresses into one."""
-    salient: str = "none"
-    """The salient sentences in a segment's request: `none`, those of other segments as `text`, or the segment's own, to
-    `rewrite`."""
-    salient_size: int = 256
-    """Tokens of salient text."""
-    update: str = "low-rank"
-    """How the layers change for the answer: `none`, `low-rank` updates of their matrices, or `full`."""
-    update_layers: int = 3
-    """How many of the last layers change."""
-    rank: int = 64
-    """Of a low-rank update."""
-    ending: float = 0.5
-    """An answer ends once the probability of its end reaches this. The likeliest token is a poor guide: the end is one
-    token and its alternatives are many, so a model that always takes the likeliest ends too early."""
-    system: str = "adapter"
-    """The system that was trained."""
-
-    def __post_init__(self) -> None:
-        memory_settings.check_choices(
-            self, {"memory": memory_settings.memory_choices(), **CHOICES}, " for a causal model"
-        )
-        if isinstance(self.memory_layers, list):  # from JSON
-            object.__setattr__(self, "memory_layers", tuple(self.memory_layers))
-        layers = self.memory_layers if isinstance(self.memory_layers, tuple) else (self.memory_layers,)
-        if self.memory_layers != "all" and not all(type(layer) is int for layer in layers):
-            raise AwesumError(
-                f"memory_layers={self.memory_layers!r}: give a number of last layers, 'all', or a list of layers"
-            )
-        for name in ("memory_size", "compression_ratio", "salient_size", "update_layers", "rank"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise AwesumError(f"{name} must be a whole number, 1 or more, not {value!r}, for a causal model")
-        if not 0 < self.ending <= 1:
-            raise AwesumError(f"ending={self.ending!r} is a probability: give a number above 0, and at most 1")
-        memory_settings.check_memory(self.memory, self.memory_size, self.compression_ratio)
-
-    def make_memory(self, size: int, heads: int) -> Memory:
-        """A new memory for a layer of this hidden size, with `heads` attention heads."""
-        memory_settings.check_memory(self.memory, self.memory_size, self.compression_ratio, heads)
-        return memories.make(self.memory, size=size, heads=heads, slots=self.memory_size, ratio=self.compression_ratio)
 
 
 States = Mapping[int, Mapping[str, MemoryState]]
 """The number of a layer -> `source` and `summary` -> the state of that memory."""
-Recollections = Mapping[int, Mapping[str, Recollection]]
-"""The same for what they are read as while a segment is answered."""
-
-
-@dataclass
-class Passage:
-    """What the layers read and write while a segment or its answer passes through them."""
-
-    answering: bool = False
-    """Whether these tokens predict the answer: those of the answer, and the last of the prompt."""
-    memory: Recollections = field(default_factory=dict)
-    """By layer: what its memories add after the self-attention."""
-    extra: Mapping[int, Source] = field(default_factory=dict)
-    """By layer: extra keys and values for its self-attention, from its memories."""
-    trunk: torch.Tensor | None = None
-    """Output of the layers below the adapter, (B, N, d). If given, those layers are skipped."""
-    only_trunk: bool = False
-    """Stop there, with the result in `trunk`."""
-    written: dict[int, torch.Tensor] = field(default_factory=dict)
-    """By layer: the hidden states that its memories take, (B, N, d)."""
-    stops_gradient: bool = True
-    """Whether these are detached from the layers that compute them."""
-
-
-class LowRank(nn.Module):
-    """x W + x A B for a frozen W, with a B that starts at zero.
-
-    The update is applied to x, which for a short answer is cheaper than computing W + A B.
-    """
-
-    def __init__(self, linear: nn.Linear, rank: int) -> None:
-        super().__init__()
-        self.linear = linear
-        rank = min(rank, linear.in_features, linear.out_features)
-        self.a = nn.Parameter(torch.randn(rank, linear.in_features, dtype=torch.float32) * linear.in_features**-0.5)
-        self.b = nn.Parameter(torch.zeros(linear.out_features, rank, dtype=torch.float32))
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        """Multiply with the updated matrix."""
-        found: torch.Tensor = self.linear(given)
-        update = nn.functional.linear(nn.functional.linear(given.to(self.a.dtype), self.a), self.b)
-        return found + update.to(found.dtype)
-
-    @property
-    def weight(self) -> torch.Tensor:
-        """The matrix with its update."""
-        return self.linear.weight + (self.b @ self.a).to(self.linear.weight.dtype)
-
-    @property
-    def bias(self) -> torch.Tensor | None:
-        """The bias, which does not change."""
-        return self.linear.bias
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which layers of a model do what."""
-
-    config: AdapterConfig
-    layers: int
-    """How many layers there are."""
-
-    @cached_property
-    def remembering(self) -> tuple[int, ...]:
-        """The numbers of the layers with a memory."""
-        if self.config.memory == memory_settings.NO_MEMORY:
-            return ()
-        return memory_settings.memory_layers(self.config.memory_layers, self.layers)
-
-    @cached_property
-    def changing(self) -> tuple[int, ...]:
-        """The numbers of the layers that change."""
-        if self.config.update == "none":
-            return ()
-        if self.config.update_layers > self.layers:
-            raise AwesumError(f"update_layers={self.config.update_layers}: there are {self.layers} layers")
-        return tuple(range(self.layers - self.config.update_layers, self.layers))
-
-    @property
-    def first(self) -> int:
-        """The number of the first layer that does either; those below are the trunk."""
-        return min((*self.remembering, *self.changing), default=self.layers - 1)
-
-
-class RememberingLayer(nn.Module):
-    """A decoder layer of the library and, from the adapter's first layer on, its version for the answer.
-
-    The layer runs in parts, because the memory is read between two of them. These parts are the same in Llama, Qwen,
-    Mistral and Gemma; Gemma has two more norms.
-    """
-
-    prompted: Any  # the library's layer, for the prompt
-    answering: Any  # its version for the answer
-    memory: Any  # `source` and `summary` -> Memory
-
-    def __init__(self, layer: nn.Module, index: int, roles: Roles) -> None:
-        super().__init__()
-        self.prompted, self.index = layer, index
-        self.is_trunk, self.is_first = index < roles.first, index == roles.first
-        self.is_last = index == roles.layers - 1
-        for parameter in layer.parameters():
-            parameter.requires_grad_(False)
-        self.memory = nn.ModuleDict()
-        if self.is_trunk:
-            return
-        parts = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
-        if not all(hasattr(layer, name) for name in parts):
-            raise AwesumError(UNSUPPORTED.format(type(layer).__name__))
-        self.answering = layer
-        if index in roles.changing:
-            self._update(roles.config)
-        if index in roles.remembering:
-            text = self.prompted.self_attn.config
-            for kind in KINDS:
-                self.memory[kind] = roles.config.make_memory(text.hidden_size, text.num_attention_heads)
-
-    def _update(self, config: AdapterConfig) -> None:
-        """Make a version for the answer whose matrices can be trained."""
-        self.answering = deepcopy(self.prompted)
-        for holder in list(self.answering.modules()):
-            for name, module in list(holder.named_children()):
-                if not isinstance(module, nn.Linear):
-                    continue
-                if config.update == "full":
-                    module.weight.requires_grad_()
-                else:
-                    setattr(holder, name, LowRank(module, config.rank))
-
-    def __getattr__(self, name: str) -> Any:
-        """Attributes of the library's layer, such as the type of its attention."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__("prompted"), name)
-
-    def start(self, documents: int, depth: int | None = 1) -> dict[str, MemoryState]:
-        """The states of its memories before the first segment. `depth`: see `MemoryState`."""
-        return {kind: replace(memory.start(documents), depth=depth) for kind, memory in self.memory.items()}
-
-    def settle(self, states: Mapping[str, MemoryState]) -> dict[str, MemoryState]:
-        """The states with their pending hidden states written."""
-        return {kind: memory.settle(states[kind]) for kind, memory in self.memory.items()}
-
-    def recall(self, states: Mapping[str, MemoryState]) -> dict[str, Recollection]:
-        """What the layer reads while the next segment is answered."""
-        attention = _KeysWithoutPosition(self.answering.self_attn)
-        return {kind: memory.recall(states[kind], attention) for kind, memory in self.memory.items()}
-
-    def extra(self, recalled: Mapping[str, Recollection]) -> Source | None:
-        """Extra keys and values for its self-attention; None if no memory gives any."""
-        found = (self.memory[kind].extra(recollection) for kind, recollection in recalled.items())
-        source = all_joined([each for each in found if each is not None])
-        return source if source is not None and source.keys.shape[2] else None
-
-    def forward(self, hidden_states: torch.Tensor, *args: Any, passage: Passage | None = None, **kwargs: Any) -> Any:
-        """The library's layer; with a `passage`, also what that asks for."""
-        if passage is None:
-            return self.prompted(hidden_states, *args, **kwargs)
-        if self.is_trunk:
-            return hidden_states if passage.trunk is not None else self.prompted(hidden_states, *args, **kwargs)
-        if self.is_first:
-            if passage.trunk is None:
-                passage.trunk = hidden_states
-            hidden_states = passage.trunk
-        if passage.only_trunk:
-            return hidden_states
-        layer = self.answering if passage.answering else self.prompted
-        recalled = passage.memory.get(self.index, {}) if passage.answering else {}
-        given = layer.input_layernorm(hidden_states)
-        extra = passage.extra.get(self.index) if passage.answering else None
-        found = layer.self_attn(given, *args, **kwargs, **({} if extra is None else {"extra": extra}))[0]
-        is_gemma = hasattr(layer, "pre_feedforward_layernorm")
-        if is_gemma:
-            found = layer.post_attention_layernorm(found)
-        hidden = hidden_states + found
-        norm = layer.pre_feedforward_layernorm if is_gemma else layer.post_attention_layernorm
-        normed = norm(hidden)
-        if self.memory:
-            # After the layer's own norm: a few directions of the residual stream dwarf all others.
-            written = self.memory[KINDS[0]].to_write(given, normed)
-            passage.written[self.index] = written.detach() if passage.stops_gradient else written
-        if self.is_last and not passage.answering:
-            return hidden  # the last layer's output for a prompt is not used
-        reads = (memory.read(normed, recalled[kind]) for kind, memory in self.memory.items() if kind in recalled)
-        read = [each for each in reads if each is not None]
-        if read:
-            # In units of the residual stream, which is tens of times larger than what a memory holds: a read that
-            # starts at zero would otherwise take that much longer to have an effect.
-            hidden = hidden + _size(hidden) * sum(read[1:], read[0])
-            normed = norm(hidden)
-        inner = layer.mlp(normed)
-        return hidden + (layer.post_feedforward_layernorm(inner) if is_gemma else inner)
-
-
-def _size(hidden: torch.Tensor) -> torch.Tensor:
-    """The root mean square of each vector."""
-    return hidden.detach().float().square().mean(-1, keepdim=True).sqrt().to(hidden.dtype)
-
-
-class _KeysWithoutPosition:
-    """Keys and values of memory slots, which have no position in the segment.
-
-    Without the rotation by position, a key is placed where the segment begins: before everything in the answer.
-    """
-
-    def __init__(self, attention: Any) -> None:
-        self.attention = attention
-
-    def source(self, states: torch.Tensor, mask: torch.Tensor | None) -> Source:
-        size = self.attention.head_dim
-        keys, values = self.attention.k_proj(states), self.attention.v_proj(states)
-        keys, values = (split(tensor, tensor.shape[-1] // size) for tensor in (keys, values))
-        norm = getattr(self.attention, "k_norm", None)
-        return Source(norm(keys) if norm is not None else keys, values, mask)
 
 
 class AwesomeCausal(nn.Module):
@@ -575,21 +290,3 @@ def ends_of(model: PreTrainedModel) -> list[int]:
     ends = model.generation_config.eos_token_id
     ends = model.config.get_text_config().eos_token_id if ends is None else ends
     return [int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None]
-
-
-def read_config(folder: str | Path) -> AdapterConfig:
-    """The settings of a saved adapter."""
-    path = Path(folder) / ADAPTER
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(saved, dict):
-            raise TypeError("settings are missing")
-        renamed = {name: new.get(saved[name], saved[name]) for name, new in OLD_NAMES.items() if name in saved}
-        return AdapterConfig(**{**memory_settings.current(saved), **renamed})
-    except (OSError, ValueError, TypeError) as error:
-        raise AwesumError(f"cannot read {path} ({error}): copy or train the adapter again") from error
-
-
-def is_adapter(folder: str | Path) -> bool:
-    """Whether a folder holds an adapter."""
-    return (Path(folder) / ADAPTER).is_file()

@@ -17,17 +17,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 from awesum import compat
 from awesum.errors import AwesumError
 from awesum.loading import choose_device, load_tokenizer, loading, window_of
-from awesum.models.adapter import (
-    AdapterConfig,
-    AwesomeCausal,
-    Passage,
-    States,
-    after,
-    ends_of,
-    is_adapter,
-    read_config,
-    salience_row,
-)
+from awesum.models.adapter import AwesomeCausal, States, after, ends_of, salience_row
+from awesum.models.adapter_config import AdapterConfig, is_adapter, read_config
+from awesum.models.adapter_layers import Passage
 from awesum.models.attention import GROUPED
 from awesum.models.chat import Chat
 from awesum.models.masks import layer_kinds, visible

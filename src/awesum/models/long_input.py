@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from awesum.errors import AwesumError
-from awesum.loading import config_of, loading
+from awesum.loading import config_of, loading, refuse_wrong_weights
 
 Check = Callable[[str, str], None]
 """Refuses the name of a model by its type."""
@@ -76,14 +76,7 @@ def _check_complete(name: str, report: Mapping[str, Any], new: Any) -> None:
         "of another size": {key for key, *_ in report["mismatched_keys"]},
         "missing": {key for key in report["missing_keys"] if not any(part in key for part in new)},
     }
-    for what, keys in wrong.items():
-        if keys:
-            first, *more = sorted(keys)
-            others = f" and {len(more)} more" if more else ""
-            raise AwesumError(
-                f"the weights in {name} are not those of its config.json ({first}{others}: {what}): "
-                "give a folder as it was saved, whole"
-            )
+    refuse_wrong_weights(name, wrong, "give a folder as it was saved, whole")
 
 
 def decoder_window(config: Any) -> int | None:

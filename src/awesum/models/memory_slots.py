@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from awesum.memory import MemoryState, Recollection, Source
-from awesum.models.adapter import AwesomeCausal, Passage, Recollections, States, after, salience_row
+from awesum.models.adapter import AwesomeCausal, States, after, salience_row
+from awesum.models.adapter_layers import Passage, Recollections
 
 GRAIN = 512
 """Memories are allocated in multiples of this many slots."""

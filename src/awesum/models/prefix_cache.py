@@ -15,7 +15,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from awesum.models.adapter import Passage
+from awesum.models.adapter_layers import Passage
 from awesum.models.arrays import Arrays
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from safetensors.torch import load_file, save_file
 from transformers.models.bart.modeling_bart import shift_tokens_right
 
 from awesum.memory import MemoryState
-from awesum.models.bart import AwesomeBart, AwesomeEncoderOutput, Memories, Salient, States
+from awesum.models.bart import AwesomeBart, AwesomeEncoderOutput, Memories, States
+from awesum.models.bart_layers import Salient
 from awesum.recurrence.inputs import Backward, DocumentInputs, LossWeights, longest_first, salience_rows
 from awesum.recurrence.whole import weighted_loss
 

@@ -218,7 +218,7 @@ def _extractor(plan: Plan, processes: int, quiet: bool) -> dict[str, Any]:
     """F1 of the extractor's sentences against the oracle's. The one that needs no training is there in any case."""
     from awesum.analysis.salience.loading import load_extractor
     from awesum.analysis.salience.trained import SHIPPED as PATH
-    from awesum.training.extractor import evaluate
+    from awesum.training.extractor_evaluation import evaluate
 
     named = str(plan.model(EXTRACTOR)) if plan.trains_extractor else plan.changes.get(EXTRACTOR, SHIPPED)
     if named in ("", SHIPPED, CENTRALITY):

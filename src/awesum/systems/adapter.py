@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from awesum.analysis.analysis import Analysis
     from awesum.compose.layouts import CausalLayout
     from awesum.compose.plan import Plan
-    from awesum.models.adapter import AdapterConfig
+    from awesum.models.adapter_config import AdapterConfig
     from awesum.models.causal import ChatModel
     from awesum.models.prompt import Prompt
 
@@ -92,7 +92,7 @@ class Adapter(Chat):
     @cached_property
     def config(self) -> AdapterConfig:
         """What the adapter is made of."""
-        from awesum.models.adapter import read_config
+        from awesum.models.adapter_config import read_config
 
         if self._given is not None:
             assert self._given.adapter is not None

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from awesum.compose.layouts import BartLayout
     from awesum.compose.plan import Plan
     from awesum.engine.engine import Engine
-    from awesum.models.bart import AwesomeBart, AwesomeConfig
+    from awesum.models.bart import AwesomeBart
+    from awesum.models.bart_config import AwesomeConfig
 
 SIDE_BY_SIDE = 4
 """Documents that are written at the same time."""

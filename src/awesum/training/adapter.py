@@ -12,7 +12,8 @@ from torch import nn
 from awesum import loading
 from awesum.compose.layouts import CausalLayout
 from awesum.files import cache_folder
-from awesum.models.adapter import AdapterConfig, AwesomeCausal
+from awesum.models.adapter import AwesomeCausal
+from awesum.models.adapter_config import AdapterConfig
 from awesum.models.causal import load_base
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Reader, train

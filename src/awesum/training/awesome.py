@@ -8,28 +8,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from awesum import loading, systems
+from awesum import systems
 from awesum.compose.layouts import BartLayout
 from awesum.errors import AwesumError
-from awesum.models.bart import AwesomeBart, AwesomeConfig
+from awesum.models.bart import AwesomeBart
+from awesum.models.bart_config import AwesomeConfig
 from awesum.models.memory_settings import check_memory
 from awesum.recurrence import DocumentInputs, train
 from awesum.settings import SMOLLM2
 from awesum.training.examples import SegmentInputs
 from awesum.training.sharding import copy_weights
-from awesum.training.trainable import Report, Trainable
+from awesum.training.trainable import OfOneModel, Report
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-    from transformers import PreTrainedTokenizerBase
 
     from awesum.analysis.analysis import Analyst
     from awesum.recurrence.inputs import Backward
     from awesum.systems.awesome import BartSettings
 
 
-class AwesomeTraining(Trainable):
+class AwesomeTraining(OfOneModel):
     """All weights of a BART, and those that its system adds."""
 
     def __init__(self, base: str, settings: BartSettings, system: str = "awesome") -> None:
@@ -57,15 +57,6 @@ class AwesomeTraining(Trainable):
         vars(self)["model"] = AwesomeBart(config)
         if self.settings.gradient_checkpointing:
             self.model.gradient_checkpointing_enable({"use_reentrant": False})
-
-    @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer of the model."""
-        return loading.load_tokenizer(self.base)
-
-    def fingerprint(self) -> str:
-        """See `Trainable.fingerprint`."""
-        return loading.fingerprint(self.base)
 
     def describe(self) -> str:
         """See `Trainable.describe`."""

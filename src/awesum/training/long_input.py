@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from awesum import loading, systems
+from awesum import systems
 from awesum.errors import AwesumError
 from awesum.footprint import format_size
 from awesum.models.long_input import decoder_window, load, make_blank
 from awesum.recurrence.whole import Batch, padded, targets, weighted_loss
 from awesum.settings import SMOLLM2
-from awesum.training.trainable import Report, Trainable
+from awesum.training.trainable import OfOneModel, Report
 
 if TYPE_CHECKING:
     from torch import nn
-    from transformers import PreTrainedTokenizerBase
 
     from awesum.analysis.analysis import Analyst
     from awesum.compose.long_inputs import LongLayout
@@ -52,7 +51,7 @@ class LongInputs:
         return self.layout.example(example.id, example.document.strip(), example.query, example.summary)
 
 
-class LongInputTraining(Trainable):
+class LongInputTraining(OfOneModel):
     """All weights of an encoder-decoder, and those that its system adds."""
 
     def __init__(self, base: str, settings: LongInputSettings, system: str) -> None:
@@ -86,11 +85,6 @@ class LongInputTraining(Trainable):
             model.gradient_checkpointing_enable({"use_reentrant": False})
         vars(self)["model"] = model
 
-    @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer of the model."""
-        return loading.load_tokenizer(self.base)
-
     def check_precision(self, precision: str) -> None:
         """See `Trainable.check_precision`."""
         if precision == "float16" and self.kind.refuses_float16:
@@ -98,10 +92,6 @@ class LongInputTraining(Trainable):
                 f"{self.system} cannot train in float16 ({self.kind.refuses_float16}): say --precision bfloat16 or "
                 "float32"
             )
-
-    def fingerprint(self) -> str:
-        """See `Trainable.fingerprint`."""
-        return loading.fingerprint(self.base)
 
     def describe(self) -> str:
         """See `Trainable.describe`."""

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from awesum import loading
 from awesum.analysis.salience.sentence_encoder import HEAD, TOGETHER, SentenceScorer, load_roberta, sentence_ids
 from awesum.analysis.sentences import sentence_spans
 from awesum.errors import AwesumError
 from awesum.recurrence import DocumentInputs
 from awesum.scoring import oracle
 from awesum.training.caching import CachedPieces
-from awesum.training.trainable import Report, Trainable
+from awesum.training.trainable import OfOneModel, Report
 
 if TYPE_CHECKING:
     from torch import nn
@@ -64,7 +63,7 @@ class SentenceInputs:
         return DocumentInputs(example.id, ids, [chosen])
 
 
-class SentenceEncoderTraining(Trainable):
+class SentenceEncoderTraining(OfOneModel):
     """All weights of a RoBERTa, and those of the scores."""
 
     def __init__(self, base: str, settings: ExtractorSettings, system: str) -> None:
@@ -86,15 +85,6 @@ class SentenceEncoderTraining(Trainable):
         if self.settings.gradient_checkpointing:
             scorer.encoder.gradient_checkpointing_enable({"use_reentrant": False})
         return scorer
-
-    @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer of the model."""
-        return loading.load_tokenizer(self.base)
-
-    def fingerprint(self) -> str:
-        """See `Trainable.fingerprint`."""
-        return loading.fingerprint(self.base)
 
     def describe(self) -> str:
         """See `Trainable.describe`."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from awesum import systems
+from awesum import loading, systems
 from awesum.models.memory_settings import beyond_document
 
 if TYPE_CHECKING:
@@ -126,3 +127,19 @@ def make(system: str, base: str, settings: Any) -> Trainable:
     module, name = systems.find(system).training.split(":")
     trainable: Trainable = getattr(import_module(module), name)(base, settings, system)
     return trainable
+
+
+class OfOneModel(Trainable):
+    """A `Trainable` whose base is one model, with a tokenizer of its own."""
+
+    base: str
+    """The pretrained model: a folder, or a name on the hub."""
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of the model."""
+        return loading.load_tokenizer(self.base)
+
+    def fingerprint(self) -> str:
+        """See `Trainable.fingerprint`."""
+        return loading.fingerprint(self.base)

@@ -21,7 +21,7 @@ from transformers import DynamicCache
 
 from awesum.errors import AwesumError
 from awesum.footprint import format_size, peak_memory
-from awesum.models.adapter import Passage
+from awesum.models.adapter_layers import Passage
 from awesum.models.arrays import Arrays
 from awesum.recurrence import causal
 from awesum.recurrence.causal import Reading

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -22,42 +21,27 @@ from starlette.routing import Route
 
 from awesum.document import Document
 from awesum.errors import AwesumError
-from awesum.footprint import format_size
 from awesum.length import count_words
 from awesum.reading.limits import ReadLimits
 from awesum.reading.source import Source
 from awesum.rendering import SUFFIX, render
-from awesum.settings import Settings
 from awesum.version import __version__
+from awesum.web.answers import PAGE, busy, describe, disk_error, gone, http_error, serve_file, user_error
+from awesum.web.events import EventStream
 from awesum.web.jobs import Busy, Jobs
-from awesum.web.openapi import description
+from awesum.web.requests import LONGEST_QUERY, optional_text, read_body, read_json, to_settings, to_spans, wants_events
 from awesum.web.store import ENDED, DocumentRecord, Store, SummaryRecord, to_name
 
-if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
-PAGE = Path(__file__).parent / "page"
-TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 READING = 2
 """Documents that are read at the same time."""
 DRAWING = 2
 """Pages that are drawn at the same time."""
 UNREAD = 32
 """Uploads that may be on their way at the same time."""
-SILENCE = 30.0
-"""Seconds that an upload may pause."""
-SLOWEST = 1_000
-"""Bytes per second that an upload has to bring on average, after `SILENCE`."""
-BEAT = 15.0
-"""Seconds after which something is sent to those who wait for the next part, so that nobody takes it for dead."""
-LONGEST_QUERY = 2_000
-MOST_SPANS = 2_000
 SMALL = 1_000_000
 """Bytes of a request that is not a document."""
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 EXPORTED = {"text": "text/plain", "markdown": "text/markdown", "html": "text/html", "json": "application/json"}
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -81,10 +65,10 @@ class Api:
     def app(self) -> Starlette:
         """The application, without its guard."""
         routes = [
-            Route("/", _file("index.html")),
-            Route("/api", _file("api.html")),
-            *(Route(f"/{path.name}", _file(path.name)) for path in PAGE.iterdir() if path.suffix != ".html"),
-            Route("/api/openapi.json", _describe),
+            Route("/", serve_file("index.html")),
+            Route("/api", serve_file("api.html")),
+            *(Route(f"/{path.name}", serve_file(path.name)) for path in PAGE.iterdir() if path.suffix != ".html"),
+            Route("/api/openapi.json", describe),
             Route("/api/status", self.status),
             Route("/api/documents", self.list_documents),
             Route("/api/documents", self.add_document, methods=["POST"]),
@@ -103,11 +87,11 @@ class Api:
             Route("/api/history", self.delete_history, methods=["DELETE"]),
         ]
         handlers: dict[Any, Any] = {
-            AwesumError: _user_error,
-            Busy: _busy,
-            HTTPException: _http_error,
-            OSError: _disk_error,
-            ClientDisconnect: _gone,
+            AwesumError: user_error,
+            Busy: busy,
+            HTTPException: http_error,
+            OSError: disk_error,
+            ClientDisconnect: gone,
         }
         return Starlette(routes=routes, exception_handlers=handlers)
 
@@ -161,14 +145,14 @@ class Api:
         name = to_name(request.query_params.get("name", ""))
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as opened:
-            async for chunk in _body(request, self.rules.max_upload):
+            async for chunk in read_body(request, self.rules.max_upload):
                 opened.write(chunk)
         return Source(b"", path=name, suffix=Path(name).suffix.lower(), file=str(file))
 
     async def _receive_text(self, request: Request, file: Path) -> Source:
-        given = await _json(request, self.rules.max_upload)
-        name = to_name(_optional(given, "name") or "Pasted text")
-        if (address := _optional(given, "url")) is not None:
+        given = await read_json(request, self.rules.max_upload)
+        name = to_name(optional_text(given, "name") or "Pasted text")
+        if (address := optional_text(given, "url")) is not None:
             if not self.rules.allow_urls:
                 raise HTTPException(403, "addresses are not fetched: start the server with --allow-urls")
             from awesum.reading.web import fetch
@@ -177,7 +161,7 @@ class Api:
             file.write_bytes(found.data)
             file.chmod(0o600)
             return replace(found, data=b"", file=str(file))
-        text = _optional(given, "text")
+        text = optional_text(given, "text")
         if text is None:
             raise AwesumError("there is nothing to read: send a file, or JSON with a text")
         file.write_bytes(text.encode("utf-8", "replace"))
@@ -240,7 +224,7 @@ class Api:
     async def boxes(self, request: Request) -> Response:
         """Where spans of the text stand on the pages of a PDF."""
         record = self._document(request)
-        spans = _spans((await _json(request, SMALL)).get("spans"), record.characters)
+        spans = to_spans((await read_json(request, SMALL)).get("spans"), record.characters)
         if not record.page_sizes:
             raise HTTPException(404, f"{record.name} has no pages that can be drawn")
         found = await self._in_thread(self._drawing, self._locate, record, spans)
@@ -288,16 +272,16 @@ class Api:
 
     async def add_summary(self, request: Request) -> Response:
         """Ask for a summary; who accepts `text/event-stream` watches it being written, and it is written for them."""
-        given = await _json(request, SMALL)
-        document = self.store.document(_optional(given, "document") or "")
+        given = await read_json(request, SMALL)
+        document = self.store.document(optional_text(given, "document") or "")
         if document is None:
             raise HTTPException(404, "there is no such document: send it to /api/documents first")
-        settings = _settings(given)
+        settings = to_settings(given)
         system = self.jobs.summarizer.system_for(settings)
         if settings.strict and system.style == "extract":
             raise AwesumError("strict is for written sentences, and none are: ask for the style abstract")
         self.jobs.check_room()
-        is_watched = _wants_events(request)
+        is_watched = wants_events(request)
         job = self.jobs.submit(self.store.ask(document, settings, is_watched=is_watched))
         if is_watched:
             return EventStream(self.jobs.watch(job), first=("summary", job.snapshot(), None))
@@ -391,137 +375,6 @@ class Api:
         return await asyncio.get_running_loop().run_in_executor(pool, lambda: function(*arguments))
 
 
-class EventStream(Response):
-    """Server-sent events. It ends, and with it the iterator, as soon as the other side has gone."""
-
-    def __init__(
-        self, events: AsyncIterator[tuple[str, Any, int | None]], first: tuple[str, Any, int | None] | None = None
-    ) -> None:
-        super().__init__(media_type="text/event-stream", headers={"cache-control": "no-store"})
-        del self.headers["content-length"]
-        self._events, self._first = events, first
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the events or the connection end."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(_left(receive))
-        try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
-            await self._events.aclose()  # type: ignore[attr-defined]
-
-    async def _send(self, send: Send) -> None:
-        if self._first is not None:
-            await _send_event(send, self._first)
-        following = asyncio.ensure_future(anext(self._events, None))
-        try:
-            while True:
-                done, _ = await asyncio.wait((following,), timeout=BEAT)
-                if not done:
-                    await send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
-                    continue
-                event = following.result()
-                if event is None:
-                    break
-                await _send_event(send, event)
-                following = asyncio.ensure_future(anext(self._events, None))
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _send_event(send: Send, event: tuple[str, Any, int | None]) -> None:
-    name, data, number = event
-    identity = f"id: {number}\n" if number is not None else ""
-    body = f"{identity}event: {name}\ndata: {json.dumps(data)}\n\n".encode()
-    await send({"type": "http.response.body", "body": body, "more_body": True})
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-# Requests
-
-
-async def _body(request: Request, most: int) -> AsyncIterator[bytes]:
-    """The body of a request as it comes, unless it is too large or too slow."""
-    declared = request.headers.get("content-length", "0")
-    if declared.isascii() and declared.isdecimal() and int(declared) > most:
-        raise _too_large(most)
-    stream = request.stream()
-    begun, size = time.monotonic(), 0
-    while True:
-        try:
-            chunk = await asyncio.wait_for(anext(stream, b""), SILENCE)
-        except TimeoutError:
-            raise HTTPException(408, "the upload stopped: send it again") from None
-        if not chunk:
-            return
-        size += len(chunk)
-        if size > most:
-            raise _too_large(most)
-        seconds = time.monotonic() - begun
-        if seconds > SILENCE and size < SLOWEST * (seconds - SILENCE):
-            raise HTTPException(408, "the upload is too slow: send it again")
-        yield chunk
-
-
-def _too_large(most: int) -> HTTPException:
-    return HTTPException(413, f"this is larger than {format_size(most)}: start the server with a larger --max-upload")
-
-
-async def _json(request: Request, most: int) -> dict[str, Any]:
-    data = bytearray()
-    async for chunk in _body(request, most):
-        data += chunk
-    try:
-        given = json.loads(bytes(data))
-    except (ValueError, RecursionError):
-        raise AwesumError("the request is not JSON: see /api") from None
-    if not isinstance(given, dict):
-        raise AwesumError("the request is not a JSON object: see /api")
-    return given
-
-
-def _optional(given: dict[str, Any], name: str) -> str | None:
-    value = given.get(name)
-    if value is not None and not isinstance(value, str):
-        raise AwesumError(f"{name} has to be a text: see /api")
-    return value
-
-
-def _settings(given: dict[str, Any]) -> Settings:
-    """The settings of a summary, with the names and the errors of the command line."""
-    unknown = set(given) - {"document", "length", "query", "style", "strict"}
-    if unknown:
-        raise AwesumError(f"unknown {', '.join(sorted(unknown))[:100]}: a summary has length, query, style and strict")
-    query = _optional(given, "query")
-    if query is not None and len(query) > LONGEST_QUERY:
-        raise AwesumError(f"the question has more than {LONGEST_QUERY:,} characters: ask a shorter one")
-    style: Any = _optional(given, "style")
-    strict = given.get("strict", False)
-    return Settings(length=given.get("length"), query=(query and query.strip()) or None, style=style, strict=strict)
-
-
-def _spans(given: Any, characters: int) -> list[tuple[int, int]]:
-    if not isinstance(given, list) or len(given) > MOST_SPANS:
-        raise AwesumError(f"spans has to be a list of at most {MOST_SPANS:,} pairs: see /api")
-    spans: list[tuple[int, int]] = []
-    for span in given:
-        is_pair = isinstance(span, list) and len(span) == 2 and all(type(edge) is int for edge in span)
-        if not is_pair or not 0 <= span[0] <= span[1] <= characters:
-            raise AwesumError("a span has to be two character positions of the text: see /api")
-        spans.append((span[0], span[1]))
-    return spans
-
-
 def _on_pages(document: Document, start: int, end: int) -> list[tuple[int, str, int]]:
     """What of a span stands on which page, and how often the same stands on that page before."""
     found: list[tuple[int, str, int]] = []
@@ -534,51 +387,6 @@ def _on_pages(document: Document, start: int, end: int) -> list[tuple[int, str, 
     return found
 
 
-def _wants_events(request: Request) -> bool:
-    return "text/event-stream" in request.headers.get("accept", "")
-
-
 def _is_pdf(file: Path) -> bool:
     with file.open("rb") as opened:
         return b"%PDF-" in opened.read(1024)
-
-
-# Answers
-
-
-def _file(name: str) -> Handler:
-    content, kind = (PAGE / name).read_bytes(), TYPES[Path(name).suffix]
-
-    async def answer(request: Request) -> Response:
-        return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
-
-    return answer
-
-
-async def _describe(request: Request) -> Response:
-    return JSONResponse(description())
-
-
-async def _user_error(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=422)
-
-
-async def _busy(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Busy)
-    headers = {"retry-after": str(error.seconds)}
-    return JSONResponse({"error": str(error), "seconds": error.seconds}, status_code=429, headers=headers)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    headers = dict(error.headers or {}) | ({"connection": "close"} if error.status_code in (408, 413) else {})
-    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=headers)
-
-
-async def _disk_error(request: Request, error: Exception) -> Response:
-    reason = getattr(error, "strerror", None) or type(error).__name__
-    return JSONResponse({"error": f"this cannot be kept ({reason}): make room on the disk"}, status_code=507)
-
-
-async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)

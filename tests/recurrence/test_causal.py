@@ -3,8 +3,6 @@ segments than for few."""
 
 from __future__ import annotations
 
-import gc
-import weakref
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -17,7 +15,9 @@ from awesum.models.adapter import AwesomeCausal, States
 from awesum.recurrence import DocumentInputs, causal
 from awesum.recurrence.causal import Reading, Step, answer, train
 from awesum.training.trunk import read_now
-from tests.models.test_adapter import END, adapted, document, plain_losses, pretrained, step_of
+from tests.graphs import counting
+from tests.models.adapters import END, adapted, document, plain_losses, pretrained, step_of
+from tests.recurrence import models
 from tests.reference.adapter import Document
 
 MEMORIES = ["none", "attentive", "attentive-literal", "compressive"]
@@ -71,11 +71,7 @@ def slow(model: AwesomeCausal, batch: list[DocumentInputs], **options: Any) -> t
 
 def same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], tolerance: float = 1e-4) -> None:
     assert ours.keys() == theirs.keys()
-    for name, gradient in theirs.items():
-        scale = max(float(gradient.abs().max()), 1e-3)
-        torch.testing.assert_close(
-            ours[name], gradient, rtol=0, atol=tolerance * scale, msg=lambda text, name=name: f"{name}: {text}"
-        )
+    models.same(ours, theirs, tolerance)
 
 
 @pytest.mark.parametrize("update", ["low-rank", "full"])
@@ -283,10 +279,7 @@ def test_mixed_precision_teaches_every_weight(memory: str) -> None:
     _, expected = learn(model, batch, empty_targets=False)
     with torch.autocast("cpu", torch.bfloat16):
         _, ours = learn(model, batch, empty_targets=False)
-    for name, gradient in expected.items():
-        if gradient.abs().max() > 1e-6:
-            cosine = torch.nn.functional.cosine_similarity(ours[name].flatten(), gradient.flatten(), 0)
-            assert cosine > 0.8, f"{name}: {cosine}"  # eight bits of precision; another direction would be near 0
+    models.same_direction(ours, expected, 0.8)
 
 
 # ----------------------------------------------------------------------------------------------------------- memory
@@ -296,37 +289,27 @@ def test_mixed_precision_teaches_every_weight(memory: str) -> None:
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_memory_does_not_grow_with_the_document(memory: str) -> None:
     model = adapted(pretrained(), trained=True, memory=memory)
-    alive: weakref.WeakSet[Any] = weakref.WeakSet()
-
-    class Packed:
-        def __init__(self, tensor: torch.Tensor) -> None:
-            self.tensor = tensor
-
-    def pack(tensor: torch.Tensor) -> Packed:
-        packed = Packed(tensor)
-        alive.add(packed)
-        return packed
-
-    def count() -> int:
-        gc.collect()
-        return len(alive)
-
     one = document(1, 5)
     alike = DocumentInputs("alike", one.segments * 7, one.targets * 7, requests=one.requests * 7, frame=2, special=1)
     held: list[int] = []
 
     def backward(loss: torch.Tensor) -> None:
-        held.append(count())
+        held.append(len(kept))
         loss.backward()
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed.tensor):
+    with counting() as kept:
         train(model, [alike], backward, read=partial(read_now, model))
-        assert count() == 0  # nothing is left
+        assert len(kept) == 0  # nothing is left
         assert len(set(held[2:])) == 1
         losses: list[torch.Tensor] = []
-        kept: list[int] = []
-        train(model, [alike], lambda loss: (losses.append(loss), kept.append(count())), read=partial(read_now, model))
-    assert kept == sorted(set(kept)), "a consumer that keeps its losses would be seen"
+        counts: list[int] = []
+
+        def hold(loss: torch.Tensor) -> None:
+            losses.append(loss)
+            counts.append(len(kept))
+
+        train(model, [alike], hold, read=partial(read_now, model))
+    assert counts == sorted(set(counts)), "a consumer that keeps its losses would be seen"
 
 
 # ------------------------------------------------------------------------------------------------- what memory is for
