@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from awesum import systems
+from awesum.analysis.segmentation import UPPER, Limits
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, write
 from awesum.planning.bases import configuration
@@ -59,6 +60,14 @@ class Advice:
     saves_bytes: int
     fits: bool
 
+    @property
+    def flags(self) -> str:
+        """As the command line has them."""
+        return " ".join(
+            f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+            for name, value in self.settings.items()
+        )
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -77,6 +86,8 @@ class Plan:
     parameters: int
     trained_parameters: int
     notes: Sequence[str] = ()
+    is_estimate: bool = False
+    """Whether the step could not be traced."""
 
     def as_json(self) -> str:
         """For programs."""
@@ -110,15 +121,23 @@ def make(request: Request) -> Plan:
     if fits is False and limit is not None and known.parts["weights"] > limit:
         notes.append(_too_small(known))
     shown = {**as_dict(settings, own), "attention": request.attention, "size": request.size}
-    lengths = _lengths(request, settings)
+    lengths = _lengths(request, settings, saved)
     shown |= {"input_tokens": lengths.input_tokens, "target_tokens": lengths.target_tokens}
     shown |= {"gpus": request.gpus, "strategy": request.strategy, "generate": request.generate}
     for name in ("data", "output"):
         del shown[name]
     return Plan(
         request.system, known.bytes, known.parts, known.place, fits, longest, advice, shown, known.weights,
-        known.trained, notes,
+        known.trained, notes, bool(known.note),
     )  # fmt: skip
+
+
+def advice(request: Request) -> list[Advice]:
+    """What would lower the peak of a request that names the memory of its GPU."""
+    assert request.gpu_memory is not None, "asked for a GPU"
+    settings, own = _settings(request)
+    known = _shared(_traced(request, settings, own, _configuration(request, settings)), request)
+    return list(_advice(request, known, request.gpu_memory))
 
 
 def _settings(request: Request) -> tuple[TrainingSettings, Any]:
@@ -147,15 +166,17 @@ def _configuration(request: Request, settings: TrainingSettings) -> dict[str, An
     from awesum.planning.step import check_lengths
 
     saved = configuration(settings.base, request.size)
-    check_lengths(saved, _lengths(request, settings))
+    check_lengths(saved, _lengths(request, settings, saved))
     return saved
 
 
-def _lengths(request: Request, settings: TrainingSettings) -> Lengths:
+def _lengths(request: Request, settings: TrainingSettings, saved: Mapping[str, Any]) -> Lengths:
     from awesum.planning.step import Lengths
 
-    lengths = Lengths(request.input_tokens or settings.max_tokens or 16 * STEP, request.target_tokens)
-    return replace(lengths, segment_tokens=request.segment_tokens) if request.segment_tokens else lengths
+    segment = (
+        request.segment_tokens or Limits.up_to(int(saved.get("max_position_embeddings") or 2 * UPPER) * 3 // 4).upper
+    )
+    return Lengths(request.input_tokens or settings.max_tokens or 16 * STEP, request.target_tokens, segment)
 
 
 def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> _Known:
@@ -164,7 +185,7 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
     from awesum.training.lora import with_lora
     from awesum.training.trainable import make as make_trainable
 
-    lengths = _lengths(request, settings)
+    lengths = _lengths(request, settings, saved)
     asked = [VERSION, request.system, as_dict(settings, own), dict(saved), asdict(lengths), request.attention]
     asked.append(request.generate)
     file = cache_folder() / "plans" / f"{digest(*map(_plain, asked))[:32]}.json"

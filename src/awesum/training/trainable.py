@@ -121,6 +121,12 @@ class Trainable(ABC):
         """Continue with the weights of a checkpoint."""
 
 
+def has_blank(trainable: Trainable) -> bool:
+    """Whether it can be made without the pretrained weights, and so be planned."""
+    trained = getattr(trainable, "trained", trainable)  # what LoRA trains
+    return type(trained).make_blank is not Trainable.make_blank
+
+
 def make(system: str, base: str, settings: Any) -> Trainable:
     """What trains a system: `base` with the system's own `settings`."""
     module, name = systems.find(system).training.split(":")
