@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from awesum import systems
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from awesum.planning.step import Lengths
     from awesum.planning.tracing import Attention
 
-VERSION = 1
+VERSION = 2
 """Of what is counted: to be raised when the same request would give another peak."""
 STEP = 1024
 """The longest input is a multiple of this."""
@@ -173,9 +173,8 @@ def _configuration(request: Request, settings: TrainingSettings) -> dict[str, An
 def _lengths(request: Request, settings: TrainingSettings, saved: Mapping[str, Any]) -> Lengths:
     from awesum.planning.step import Lengths
 
-    segment = (
-        request.segment_tokens or Limits.up_to(int(saved.get("max_position_embeddings") or 2 * UPPER) * 3 // 4).upper
-    )
+    window = int(saved.get("max_position_embeddings") or 2 * UPPER)
+    segment = request.segment_tokens or Limits.up_to(window * 3 // 4).upper
     return Lengths(request.input_tokens or settings.max_tokens or 16 * STEP, request.target_tokens, segment)
 
 
@@ -186,7 +185,7 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
     from awesum.training.trainable import make as make_trainable
 
     lengths = _lengths(request, settings, saved)
-    asked = [VERSION, request.system, as_dict(settings, own), dict(saved), asdict(lengths), request.attention]
+    asked = [VERSION, request.system, _relevant(settings, own), dict(saved), asdict(lengths), request.attention]
     asked.append(request.generate)
     file = cache_folder() / "plans" / f"{digest(*map(_plain, asked))[:32]}.json"
     try:
@@ -210,6 +209,21 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
     except OSError:
         pass  # without a place to keep it, it is traced again next time
     return known
+
+
+IRRELEVANT = (
+    "data", "output", "base", "encoder", "extractor", "learning_rate", "epochs", "warmup_steps", "weight_decay",
+    "label_smoothing", "max_tokens", "documents", "validation_documents", "evaluate_every", "patience", "save_steps",
+    "keep", "log_steps", "report_to", "seed", "no_repeat_ngram", "max_part", "new_learning_rate",
+)  # fmt: skip
+"""Settings that change nothing of what a step holds; the lengths are given beside them."""
+
+
+def _relevant(settings: TrainingSettings, own: Any) -> dict[str, Any]:
+    """The settings that decide what a step holds, where they are not the defaults."""
+    defaults = {field.name: field.default for each in (settings, own) for field in fields(each)}
+    values = as_dict(settings, own)
+    return {name: values[name] for name in values if name not in IRRELEVANT and values[name] != defaults[name]}
 
 
 def _plain(value: Any) -> Any:
