@@ -11,6 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 from awesum.compat import fake_tensors, storage_key
 from awesum.planning.step import Lengths, document_of, training_step
 from awesum.planning.tracing import BLOCK, Attention, traced
+from awesum.training.lora import with_lora
 from awesum.training.settings import TrainingSettings, read_settings
 from awesum.training.trainable import Trainable, make
 
@@ -143,6 +144,24 @@ def test_offloading_and_checkpointing_lower_what_is_kept() -> None:
     plain = activations()
     assert activations(offload=True) < 0.6 * plain
     assert activations(gradient_checkpointing=True) < 0.8 * plain
+
+
+def test_step_in_the_backward_pass_keeps_no_gradients() -> None:
+    peaks = {}
+    for inside in (False, True):
+        changes = {"accumulation": 1, "clipping": 0.0, "optim": "adamw_torch_fused", "step_in_backward": inside}
+        trainable, settings = prepared("truncated", **changes)
+        peaks[inside] = training_step(trainable, settings, Lengths(8, 4), saved=TINY).peak  # the weights decide
+    assert peaks[True].parts["gradients"] < 0.5 * peaks[False].parts["gradients"]
+    assert peaks[True].bytes < peaks[False].bytes
+
+
+def test_lora_is_traced_with_gradients_for_its_updates_alone() -> None:
+    trainable, settings = prepared("truncated", lora_rank=4)
+    step = training_step(with_lora(trainable, settings), settings, Lengths(60, 24), saved=TINY)
+    assert step.trained == 2 * 4 * 6 * (64 + 64)  # two projections in each of six attentions
+    assert step.peak.parts["gradients"] <= _rounded(4 * step.trained)
+    assert step.peak.parts["weights"] >= 4 * step.weights
 
 
 def _rounded(count: int) -> int:

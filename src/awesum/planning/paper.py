@@ -23,6 +23,8 @@ LONGEST_TARGET = 640
 TOKENS_PER_WORD = 1.3
 """Of BART's tokenizer, in English."""
 INFERRED = {"precision": "float32", "optim": "adamw_torch"}
+INFERRED_OF: dict[str, dict[str, Any]] = {"longformer": {"window": 512}}
+"""Settings of one system, for all its cells: the library's default window, not that of the published checkpoints."""
 FLAT = ("se3", "awesome", "extract-abstract")
 """Systems whose thresholds are not decided by memory."""
 LONGEST = 24
@@ -62,7 +64,11 @@ def request(dataset: str, row: str, **changes: Any) -> Request:
     system = str(recipe["system"])
     limit = int(settings.get("max_tokens") or 50 * STEP)
     asked = Request(
-        system, {**settings, **INFERRED}, input_tokens=limit, target_tokens=target_tokens(dataset), attention="eager"
+        system,
+        {**settings, **INFERRED, **INFERRED_OF.get(system, {})},
+        input_tokens=limit,
+        target_tokens=target_tokens(dataset),
+        attention="eager",
     )
     return asked if not changes else Request(**{**vars(asked), **changes})
 

@@ -181,6 +181,7 @@ def _lengths(request: Request, settings: TrainingSettings, saved: Mapping[str, A
 def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> _Known:
     """The peak of one GPU's step, traced or remembered."""
     from awesum.planning import step
+    from awesum.training.backward_step import check_step_in_backward
     from awesum.training.lora import with_lora
     from awesum.training.trainable import make as make_trainable
 
@@ -193,6 +194,8 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
     except (OSError, ValueError, TypeError):
         pass  # not there, or not whole: traced again
     trainable = with_lora(make_trainable(request.system, settings.base, own), settings)
+    if not request.generate:
+        check_step_in_backward(trainable, settings)
     try:
         trace = step.generation if request.generate else step.training_step
         found = trace(trainable, settings, lengths, attention=request.attention, saved=dict(saved))

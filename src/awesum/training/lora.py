@@ -54,7 +54,7 @@ class Lora(Trainable):
 
     def __init__(self, trained: Trainable, settings: TrainingSettings) -> None:
         self.trained, self.rank, self.base = trained, settings.lora_rank, settings.base
-        self.settings = trained.settings
+        self.settings, self.goes_back_once = trained.settings, trained.goes_back_once
 
     @cached_property
     def model(self) -> nn.Module:

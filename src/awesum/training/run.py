@@ -27,6 +27,7 @@ from awesum.models.long_input import decoder_window
 from awesum.prepared.prepare import encoder_settings
 from awesum.prepared.splits import PreparedSplit, has_split, is_prepared, prepared
 from awesum.training import record
+from awesum.training.backward_step import check_step_in_backward
 from awesum.training.examples import Examples
 from awesum.training.lora import with_lora
 from awesum.training.settings import TrainingSettings, settings_class
@@ -94,6 +95,7 @@ def train(
     chosen = Analyst.named(settings.encoder, settings.extractor)
     trainable = with_lora(make(settings.system, settings.base, options), settings)  # checks all, loads nothing
     trainable.check_precision(precision)
+    check_step_in_backward(trainable, settings)
     _check_packages(settings)
     output = _writable(Path(settings.output).expanduser())
     earlier, checkpoint = record.read(output), last_checkpoint(output)
@@ -159,6 +161,7 @@ def train(
         empty_targets=settings.empty_targets,
         label_smoothing=settings.label_smoothing,
         offload=settings.offload,
+        step_in_backward=settings.step_in_backward,
         validate=partial(_validate, trainable, analyst, validation) if settings.evaluate_every and validation else None,
     )
     if _wants_shards() and not torch.cuda.is_available():

@@ -36,6 +36,8 @@ class Trainable(ABC):
 
     settings: Any = None
     """The system's own settings."""
+    goes_back_once: bool = False
+    """Whether a batch has a single backward pass."""
     report: Report | None = None
     """Where to say what only the documents tell."""
 
