@@ -23,8 +23,6 @@ LONGEST_TARGET = 640
 TOKENS_PER_WORD = 1.3
 """Of BART's tokenizer, in English."""
 INFERRED = {"precision": "float32", "optim": "adamw_torch"}
-INFERRED_OF: dict[str, dict[str, Any]] = {"longformer": {"window": 512}}
-"""Settings of one system, for all its cells: the library's default window, not that of the published checkpoints."""
 FLAT = ("se3", "awesome", "extract-abstract")
 """Systems whose thresholds are not decided by memory."""
 LONGEST = 24
@@ -65,7 +63,7 @@ def request(dataset: str, row: str, **changes: Any) -> Request:
     limit = int(settings.get("max_tokens") or 50 * STEP)
     asked = Request(
         system,
-        {**settings, **INFERRED, **INFERRED_OF.get(system, {})},
+        {**settings, **INFERRED},
         input_tokens=limit,
         target_tokens=target_tokens(dataset),
         attention="eager",
