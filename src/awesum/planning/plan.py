@@ -105,6 +105,8 @@ class _Known:
     trained: int
     layer: int
     note: str = ""
+    passes: dict[str, int] = field(default_factory=dict)
+    """The parts of the highest sum before the optimizer's step."""
 
 
 def make(request: Request) -> Plan:
@@ -200,8 +202,8 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
         trace = step.generation if request.generate else step.training_step
         found = trace(trainable, settings, lengths, attention=request.attention, saved=dict(saved))
         peak = found.peak
-        parts = {str(kind): size for kind, size in peak.parts.items()}
-        known = _Known(peak.bytes, parts, peak.place, found.weights, found.trained, found.layer)
+        parts, passes = ({str(kind): size for kind, size in each.parts.items()} for each in (peak, found.passes))
+        known = _Known(peak.bytes, parts, peak.place, found.weights, found.trained, found.layer, passes=passes)
     except AwesumError:
         raise
     except Exception as error:  # whatever a model does that cannot be traced
@@ -278,12 +280,18 @@ def _shared(known: _Known, request: Request) -> _Known:
         parts = {kind: parts[kind] for kind in ("weights", "gradients", "optimizer")}
         parts |= {"activations": 0, "memory states": 0, "temporary": exchange}
         return replace(known, bytes=held, parts=parts, place="the exchange of gradients")
-    for kind in ("weights", "gradients", "optimizer"):
-        parts[kind] = -(-parts[kind] // request.gpus)
-    # Two layers are whole at a time, the one that is computed and the one that is fetched, and a layer's gradient.
-    whole = 3 * 4 * known.layer
-    parts["temporary"] += whole
-    return replace(known, bytes=sum(parts.values()), parts=parts)
+    # Our FSDP gathers all weights for the passes, and collects whole gradients: see `training.sharding`. Between them a
+    # process has its share; the exchange at the end takes a layer's gradients once more, and their share.
+    parts = dict(known.passes or known.parts)
+    trained = 4 * known.trained
+    share = {kind: -(-parts[kind] // request.gpus) for kind in ("weights", "optimizer")}
+    during = {**parts, "weights": parts["weights"] + share["weights"], "optimizer": share["optimizer"]}
+    layer = 4 * known.layer
+    exchange = {**dict.fromkeys(parts, 0), "weights": during["weights"], "gradients": trained}
+    exchange |= {"optimizer": share["optimizer"], "temporary": layer + -(-layer // request.gpus)}
+    if sum(exchange.values()) > sum(during.values()):
+        return replace(known, bytes=sum(exchange.values()), parts=exchange, place="the exchange of gradients")
+    return replace(known, bytes=sum(during.values()), parts=during)
 
 
 def _longest(

@@ -51,6 +51,8 @@ class Step:
     """A traced step."""
 
     peak: Peak
+    passes: Peak
+    """Of the passes over documents alone, without the optimizer's step."""
     weights: int
     """Parameters of the model, ..."""
     trained: int
@@ -99,13 +101,13 @@ def training_step(
         tracer.restart()
         with _autocast(settings.precision):
             trainable.loss(documents, torch.Tensor.backward, empty_targets=settings.empty_targets)
-        peak = tracer.peak
+        passes = tracer.peak
         tracer.restart()
         step = _hold(tracer, "temporary", 0 if settings.step_in_backward else optimizer_holds.step)
         at_step = replace(tracer.peak, place="the optimizer's step")
         del states, step
-    peak = max(peak, at_step, key=lambda each: each.bytes)
-    return Step(peak, _count(model.parameters()), _count(parameters), _largest_layer(model))
+    peak = max(passes, at_step, key=lambda each: each.bytes)
+    return Step(peak, passes, _count(model.parameters()), _count(parameters), _largest_layer(model))
 
 
 @torch.no_grad()
@@ -139,7 +141,7 @@ def generation(
         logits = torch.empty(beams, model.config.vocab_size, dtype=torch.float32)
         peak = tracer.peak
         del caches, logits
-    return Step(peak, _count(model.parameters()), 0, _largest_layer(model))
+    return Step(peak, peak, _count(model.parameters()), 0, _largest_layer(model))
 
 
 def _cache_bytes(model: Any, encoded: torch.Tensor, written: int, beams: int) -> int:
