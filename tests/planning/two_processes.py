@@ -20,7 +20,8 @@ from awesum.training.sharding import gathered
 from awesum.training.trainer import average_gradients
 from tests.planning.test_tracing import TINY, prepared
 
-LENGTHS = {"short": Lengths(12, 6, 64), "long": Lengths(250, 200, 64)}
+LENGTHS = {"short": Lengths(24, 6, 8), "long": Lengths(250, 200, 64)}
+"""Where weights and gradients decide, and where activations do; both have segments enough to use all weights."""
 SYSTEMS = ("truncated", "awesome")
 
 

@@ -271,27 +271,27 @@ def _shared(known: _Known, request: Request) -> _Known:
         return known
     from awesum.training.trainer import BUCKET
 
-    parts = dict(known.parts)
+    trained = 4 * known.trained
     if request.strategy == "ddp":  # gradients are exchanged in buckets, after the backward pass
-        exchange = 2 * 4 * min(BUCKET, known.trained)
-        held = sum(parts[kind] for kind in ("weights", "gradients", "optimizer")) + exchange
-        if held <= known.bytes:
-            return known
-        parts = {kind: parts[kind] for kind in ("weights", "gradients", "optimizer")}
-        parts |= {"activations": 0, "memory states": 0, "temporary": exchange}
-        return replace(known, bytes=held, parts=parts, place="the exchange of gradients")
+        held = {"weights": known.parts["weights"], "gradients": trained, "optimizer": known.parts["optimizer"]}
+        exchange = {**dict.fromkeys(known.parts, 0), **held, "temporary": 2 * 4 * min(BUCKET, known.trained)}
+        return _higher(known, known.parts, exchange)
     # Our FSDP gathers all weights for the passes, and collects whole gradients: see `training.sharding`. Between them a
     # process has its share; the exchange at the end takes a layer's gradients once more, and their share.
-    parts = dict(known.passes or known.parts)
-    trained = 4 * known.trained
+    parts = known.passes or known.parts
     share = {kind: -(-parts[kind] // request.gpus) for kind in ("weights", "optimizer")}
     during = {**parts, "weights": parts["weights"] + share["weights"], "optimizer": share["optimizer"]}
     layer = 4 * known.layer
     exchange = {**dict.fromkeys(parts, 0), "weights": during["weights"], "gradients": trained}
     exchange |= {"optimizer": share["optimizer"], "temporary": layer + -(-layer // request.gpus)}
+    return _higher(known, during, exchange)
+
+
+def _higher(known: _Known, during: Mapping[str, int], exchange: Mapping[str, int]) -> _Known:
+    """The higher of two moments: a step, and the exchange of gradients after it."""
     if sum(exchange.values()) > sum(during.values()):
-        return replace(known, bytes=sum(exchange.values()), parts=exchange, place="the exchange of gradients")
-    return replace(known, bytes=sum(during.values()), parts=during)
+        return replace(known, bytes=sum(exchange.values()), parts=dict(exchange), place="the exchange of gradients")
+    return replace(known, bytes=sum(during.values()), parts=dict(during))
 
 
 def _longest(
