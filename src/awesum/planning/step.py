@@ -187,7 +187,7 @@ def _follow_gradients(tracer: Tracer, parameters: Iterable[torch.nn.Parameter], 
             weight.grad = None
 
     for parameter in parameters:
-        parameter.register_post_accumulate_grad_hook(arrive)
+        parameter.register_post_accumulate_grad_hook(arrive)  # type: ignore[no-untyped-call]
 
 
 def _autocast(precision: str) -> Any:
