@@ -211,12 +211,18 @@ def make(system: System, seed: int) -> AwesomeBart:
 
 
 def train_on(
-    model: AwesomeBart, batches: Iterable[list[DocumentInputs]], steps: int, rates: tuple[float, float], **options: Any
+    model: AwesomeBart,
+    batches: Iterable[list[DocumentInputs]],
+    steps: int,
+    rates: tuple[float, float],
+    kind: Any = torch.optim.AdamW,
+    **options: Any,
 ) -> Iterator[float]:
-    """One step on each batch, up to `steps`; gives its loss. `rates`: for old weights and for the memory's."""
+    """One step on each batch, up to `steps`; gives its loss. `rates`: for old weights and for the memory's. `kind` is
+    the optimizer."""
     new = model.new_weights()
     groups = [[weight for name, weight in model.named_parameters() if (name in new) == is_new] for is_new in (0, 1)]
-    optimizer = torch.optim.AdamW(
+    optimizer = kind(
         [{"params": group, "lr": rate} for group, rate in zip(groups, rates, strict=True) if group],
         betas=(0.9, 0.98),
         weight_decay=0.0,

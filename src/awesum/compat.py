@@ -115,11 +115,20 @@ class BeamHooks:
 
 
 def dispatching(handle: Callable[[Any, Any, Any], Any]) -> Any:
-    """A context in which every operation of torch goes through `handle(operation, args, kwargs)`."""
+    """A context in which every operation of torch goes through `handle(operation, args, kwargs)`.
+
+    Except the question for a fake tensor's device, which autograd asks twice for each operation.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
     from torch.utils._python_dispatch import TorchDispatchMode
+
+    device_of = torch.ops.prim.device.default
 
     class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is device_of and isinstance(args[0], FakeTensor):
+                return args[0].fake_device
             return handle(func, args, kwargs or {})
 
     return Mode()  # type: ignore[no-untyped-call]
@@ -156,9 +165,14 @@ def asks_for_contents(error: Exception) -> bool:
 def tensors_in(value: Any) -> list[Any]:
     """The tensors in nested lists, tuples and dictionaries."""
     import torch
-    from torch.utils._pytree import tree_leaves
 
-    return [each for each in tree_leaves(value) if isinstance(each, torch.Tensor)]
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return []
+    return [tensor for each in value for tensor in tensors_in(each)]
 
 
 def storage_key(tensor: Any) -> int:

@@ -142,12 +142,8 @@ def described(plan: Plan, request: Request) -> str:
     if plan.fits is not None and request.gpu_memory is not None:
         lines.append(f"{'fits' if plan.fits else 'does not fit'} {format_size(request.gpu_memory)}; {_longest(plan)}")
     for each in plan.advice:
-        said = " ".join(
-            f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
-            for name, value in each.settings.items()
-        )
         lines.append(
-            f"  {said}: {format_size(each.peak_bytes)}, {format_size(each.saves_bytes)} less"
+            f"  {each.flags}: {format_size(each.peak_bytes)}, {format_size(each.saves_bytes)} less"
             + (", fits" if each.fits else "")
         )
     return "\n".join([*lines, *(f"note: {each}" for each in plan.notes)])

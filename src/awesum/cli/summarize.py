@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from awesum.cli.parser import Parser, stay_offline_with
+from awesum.cli.parser import Parser, note, stay_offline_with
 from awesum.errors import AwesumError
 from awesum.footprint import parse_size
 from awesum.reading.limits import LEAST_MEMORY, ReadLimits
@@ -65,6 +65,7 @@ def add_arguments(parser: Parser) -> None:
                       help="html: one page with the source beside the summary (default: %(default)s)")  # fmt: skip
     add("-o", "--output", metavar="FILE|FOLDER", help="write to a file or folder instead of stdout")
     add("--quiet", action="store_true", help="print no progress and no closing figures")
+    add("--force", action="store_true", help="write even if the planned peak is more than the GPU has free")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -103,7 +104,13 @@ def run(options: argparse.Namespace) -> int:
         from awesum.summarizer import Summarizer
 
         hide_progress_bars()
-        return Summarizer(options.model, system=system, verifier=options.verifier)
+        made = Summarizer(options.model, system=system, verifier=options.verifier)
+        if made.system.style == "abstract":
+            from awesum.planning.before import before_writing
+
+            say = (lambda line: None) if options.quiet else note
+            before_writing(made.system_for(settings), say, force=options.force)
+        return made
 
     batch = Batch(options.paths, settings, summarizer, options.form, options.output, options.quiet, limits, fields)
     return batch.run()

@@ -42,13 +42,16 @@ def add_arguments(parser: Parser) -> None:
         help="a recipe (see `awesum recipes`), or a YAML file of settings; command-line flags override it",
     )
     parser.add_argument("--quiet", action="store_true", help="print no progress bar")
+    parser.add_argument(
+        "--force", action="store_true", help="train even if the planned peak is more than the GPU has free"
+    )
     parser.add_argument("--model", default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # renamed, which is reported
     add_settings(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Train, and print the folder of the trained model."""
-    given = {name: value for name, value in vars(options).items() if name not in ("recipe", "quiet")}
+    given = {name: value for name, value in vars(options).items() if name not in ("recipe", "quiet", "force")}
     if "model" in given:
         raise AwesumError("--model of `awesum train` was renamed: say --base NAME_OR_PATH")
     settings, own = read_settings(options.recipe, given)
@@ -58,13 +61,16 @@ def run(options: argparse.Namespace) -> int:
 
     if not is_public(settings.data):
         stay_offline_with(settings.base, settings.encoder or None)
+    from functools import partial
+
     from awesum.loading import hide_progress_bars
+    from awesum.planning.before import before_training
     from awesum.training.run import is_first_process, train
     from awesum.training.trainer import OfThisProcess
 
     hide_progress_bars()  # of loading and saving; training shows its own
     try:
-        folder = train(settings, own, quiet=options.quiet)
+        folder = train(settings, own, quiet=options.quiet, planner=partial(before_training, force=options.force))
     except AwesumError as error:
         if is_first_process() or isinstance(error, OfThisProcess):
             raise

@@ -62,7 +62,11 @@ def request(dataset: str, row: str, **changes: Any) -> Request:
     system = str(recipe["system"])
     limit = int(settings.get("max_tokens") or 50 * STEP)
     asked = Request(
-        system, {**settings, **INFERRED}, input_tokens=limit, target_tokens=target_tokens(dataset), attention="eager"
+        system,
+        {**settings, **INFERRED},
+        input_tokens=limit,
+        target_tokens=target_tokens(dataset),
+        attention="eager",
     )
     return asked if not changes else Request(**{**vars(asked), **changes})
 
@@ -71,13 +75,12 @@ def memory(only: list[str] | None = None) -> Iterator[Cell]:
     """The GPU column of each table."""
     for dataset in only or paper.names():
         rows = paper.table(dataset).rows
-        planned = {key: make(request(dataset, key)).peak_bytes / 1e9 for key in rows}
+        reported = {key: row.numbers[paper.MEMORY].value for key, row in rows.items()}
+        baseline = make(request(dataset, paper.BASELINE)).peak_bytes / 1e9
         for key, row in rows.items():
-            reported = row.numbers[paper.MEMORY].value
-            se3 = rows[paper.BASELINE].numbers[paper.MEMORY].value
-            yield Cell(
-                dataset, key, row.name, reported, planned[key], planned[key] / planned[paper.BASELINE], reported / se3
-            )
+            planned = make(request(dataset, key)).peak_bytes / 1e9
+            ratios = planned / baseline, reported[key] / reported[paper.BASELINE]
+            yield Cell(dataset, key, row.name, reported[key], planned, *ratios)
 
 
 def truncation(only: list[str] | None = None) -> Iterator[Cell]:

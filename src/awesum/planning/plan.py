@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from awesum import systems
+from awesum.analysis.segmentation import UPPER, Limits
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, write
 from awesum.planning.bases import configuration
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from awesum.planning.step import Lengths
     from awesum.planning.tracing import Attention
 
-VERSION = 1
+VERSION = 2
 """Of what is counted: to be raised when the same request would give another peak."""
 STEP = 1024
 """The longest input is a multiple of this."""
@@ -59,6 +60,14 @@ class Advice:
     saves_bytes: int
     fits: bool
 
+    @property
+    def flags(self) -> str:
+        """As the command line has them."""
+        return " ".join(
+            f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+            for name, value in self.settings.items()
+        )
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -77,6 +86,8 @@ class Plan:
     parameters: int
     trained_parameters: int
     notes: Sequence[str] = ()
+    is_estimate: bool = False
+    """Whether the step could not be traced."""
 
     def as_json(self) -> str:
         """For programs."""
@@ -94,6 +105,8 @@ class _Known:
     trained: int
     layer: int
     note: str = ""
+    passes: dict[str, int] = field(default_factory=dict)
+    """The parts of the highest sum before the optimizer's step."""
 
 
 def make(request: Request) -> Plan:
@@ -110,15 +123,23 @@ def make(request: Request) -> Plan:
     if fits is False and limit is not None and known.parts["weights"] > limit:
         notes.append(_too_small(known))
     shown = {**as_dict(settings, own), "attention": request.attention, "size": request.size}
-    lengths = _lengths(request, settings)
+    lengths = _lengths(request, settings, saved)
     shown |= {"input_tokens": lengths.input_tokens, "target_tokens": lengths.target_tokens}
     shown |= {"gpus": request.gpus, "strategy": request.strategy, "generate": request.generate}
     for name in ("data", "output"):
         del shown[name]
     return Plan(
         request.system, known.bytes, known.parts, known.place, fits, longest, advice, shown, known.weights,
-        known.trained, notes,
+        known.trained, notes, bool(known.note),
     )  # fmt: skip
+
+
+def advice(request: Request) -> list[Advice]:
+    """What would lower the peak of a request that names the memory of its GPU."""
+    assert request.gpu_memory is not None, "asked for a GPU"
+    settings, own = _settings(request)
+    known = _shared(_traced(request, settings, own, _configuration(request, settings)), request)
+    return list(_advice(request, known, request.gpu_memory))
 
 
 def _settings(request: Request) -> tuple[TrainingSettings, Any]:
@@ -147,25 +168,27 @@ def _configuration(request: Request, settings: TrainingSettings) -> dict[str, An
     from awesum.planning.step import check_lengths
 
     saved = configuration(settings.base, request.size)
-    check_lengths(saved, _lengths(request, settings))
+    check_lengths(saved, _lengths(request, settings, saved))
     return saved
 
 
-def _lengths(request: Request, settings: TrainingSettings) -> Lengths:
+def _lengths(request: Request, settings: TrainingSettings, saved: Mapping[str, Any]) -> Lengths:
     from awesum.planning.step import Lengths
 
-    lengths = Lengths(request.input_tokens or settings.max_tokens or 16 * STEP, request.target_tokens)
-    return replace(lengths, segment_tokens=request.segment_tokens) if request.segment_tokens else lengths
+    window = int(saved.get("max_position_embeddings") or 2 * UPPER)
+    segment = request.segment_tokens or Limits.up_to(window * 3 // 4).upper
+    return Lengths(request.input_tokens or settings.max_tokens or 16 * STEP, request.target_tokens, segment)
 
 
 def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> _Known:
     """The peak of one GPU's step, traced or remembered."""
     from awesum.planning import step
+    from awesum.training.backward_step import check_step_in_backward
     from awesum.training.lora import with_lora
     from awesum.training.trainable import make as make_trainable
 
-    lengths = _lengths(request, settings)
-    asked = [VERSION, request.system, as_dict(settings, own), dict(saved), asdict(lengths), request.attention]
+    lengths = _lengths(request, settings, saved)
+    asked = [VERSION, request.system, _relevant(settings, own), dict(saved), asdict(lengths), request.attention]
     asked.append(request.generate)
     file = cache_folder() / "plans" / f"{digest(*map(_plain, asked))[:32]}.json"
     try:
@@ -173,12 +196,14 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
     except (OSError, ValueError, TypeError):
         pass  # not there, or not whole: traced again
     trainable = with_lora(make_trainable(request.system, settings.base, own), settings)
+    if not request.generate:
+        check_step_in_backward(trainable, settings)
     try:
         trace = step.generation if request.generate else step.training_step
         found = trace(trainable, settings, lengths, attention=request.attention, saved=dict(saved))
         peak = found.peak
-        parts = {str(kind): size for kind, size in peak.parts.items()}
-        known = _Known(peak.bytes, parts, peak.place, found.weights, found.trained, found.layer)
+        parts, passes = ({str(kind): size for kind, size in each.parts.items()} for each in (peak, found.passes))
+        known = _Known(peak.bytes, parts, peak.place, found.weights, found.trained, found.layer, passes=passes)
     except AwesumError:
         raise
     except Exception as error:  # whatever a model does that cannot be traced
@@ -189,6 +214,21 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
     except OSError:
         pass  # without a place to keep it, it is traced again next time
     return known
+
+
+IRRELEVANT = (
+    "data", "output", "base", "encoder", "extractor", "learning_rate", "epochs", "warmup_steps", "weight_decay",
+    "label_smoothing", "max_tokens", "documents", "validation_documents", "evaluate_every", "patience", "save_steps",
+    "keep", "log_steps", "report_to", "seed", "no_repeat_ngram", "max_part", "new_learning_rate",
+)  # fmt: skip
+"""Settings that change nothing of what a step holds; the lengths are given beside them."""
+
+
+def _relevant(settings: TrainingSettings, own: Any) -> dict[str, Any]:
+    """The settings that decide what a step holds, where they are not the defaults."""
+    defaults = {field.name: field.default for each in (settings, own) for field in fields(each)}
+    values = as_dict(settings, own)
+    return {name: values[name] for name in values if name not in IRRELEVANT and values[name] != defaults[name]}
 
 
 def _plain(value: Any) -> Any:
@@ -231,21 +271,27 @@ def _shared(known: _Known, request: Request) -> _Known:
         return known
     from awesum.training.trainer import BUCKET
 
-    parts = dict(known.parts)
+    trained = 4 * known.trained
     if request.strategy == "ddp":  # gradients are exchanged in buckets, after the backward pass
-        exchange = 2 * 4 * min(BUCKET, known.trained)
-        held = sum(parts[kind] for kind in ("weights", "gradients", "optimizer")) + exchange
-        if held <= known.bytes:
-            return known
-        parts = {kind: parts[kind] for kind in ("weights", "gradients", "optimizer")}
-        parts |= {"activations": 0, "memory states": 0, "temporary": exchange}
-        return replace(known, bytes=held, parts=parts, place="the exchange of gradients")
-    for kind in ("weights", "gradients", "optimizer"):
-        parts[kind] = -(-parts[kind] // request.gpus)
-    # Two layers are whole at a time, the one that is computed and the one that is fetched, and a layer's gradient.
-    whole = 3 * 4 * known.layer
-    parts["temporary"] += whole
-    return replace(known, bytes=sum(parts.values()), parts=parts)
+        held = {"weights": known.parts["weights"], "gradients": trained, "optimizer": known.parts["optimizer"]}
+        exchange = {**dict.fromkeys(known.parts, 0), **held, "temporary": 2 * 4 * min(BUCKET, known.trained)}
+        return _higher(known, known.parts, exchange)
+    # Our FSDP gathers all weights for the passes, and collects whole gradients: see `training.sharding`. Between them a
+    # process has its share; the exchange at the end takes a layer's gradients once more, and their share.
+    parts = known.passes or known.parts
+    share = {kind: -(-parts[kind] // request.gpus) for kind in ("weights", "optimizer")}
+    during = {**parts, "weights": parts["weights"] + share["weights"], "optimizer": share["optimizer"]}
+    layer = 4 * known.layer
+    exchange = {**dict.fromkeys(parts, 0), "weights": during["weights"], "gradients": trained}
+    exchange |= {"optimizer": share["optimizer"], "temporary": layer + -(-layer // request.gpus)}
+    return _higher(known, during, exchange)
+
+
+def _higher(known: _Known, during: Mapping[str, int], exchange: Mapping[str, int]) -> _Known:
+    """The higher of two moments: a step, and the exchange of gradients after it."""
+    if sum(exchange.values()) > sum(during.values()):
+        return replace(known, bytes=sum(exchange.values()), parts=dict(exchange), place="the exchange of gradients")
+    return replace(known, bytes=sum(during.values()), parts=dict(during))
 
 
 def _longest(

@@ -13,7 +13,7 @@ from awesum.analysis.segmentation import UPPER
 from awesum.compat import fake_tensors
 from awesum.errors import AwesumError
 from awesum.models.memory_settings import NO_MEMORY
-from awesum.planning.optimizers import held, weights_of
+from awesum.planning.optimizers import Weight, held, weights_of
 from awesum.planning.tracing import Attention, Kind, Peak, Tracer, traced
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.whole import padded
@@ -51,6 +51,8 @@ class Step:
     """A traced step."""
 
     peak: Peak
+    passes: Peak
+    """Of the passes over documents alone, without the optimizer's step."""
     weights: int
     """Parameters of the model, ..."""
     trained: int
@@ -95,17 +97,17 @@ def training_step(
             for parameter in parameters:
                 parameter.grad = torch.empty_like(parameter)
         tracer.mark("gradients", [parameter.grad for parameter in parameters if parameter.grad is not None])
+        _follow_gradients(tracer, parameters, settings.optim if settings.step_in_backward else None)
         tracer.restart()
         with _autocast(settings.precision):
             trainable.loss(documents, torch.Tensor.backward, empty_targets=settings.empty_targets)
-        peak = tracer.peak
-        tracer.mark("gradients", [parameter.grad for parameter in parameters if parameter.grad is not None])
+        passes = tracer.peak
         tracer.restart()
-        step = _hold(tracer, "temporary", optimizer_holds.step)
+        step = _hold(tracer, "temporary", 0 if settings.step_in_backward else optimizer_holds.step)
         at_step = replace(tracer.peak, place="the optimizer's step")
         del states, step
-    peak = max(peak, at_step, key=lambda each: each.bytes)
-    return Step(peak, _count(model.parameters()), _count(parameters), _largest_layer(model))
+    peak = max(passes, at_step, key=lambda each: each.bytes)
+    return Step(peak, passes, _count(model.parameters()), _count(parameters), _largest_layer(model))
 
 
 @torch.no_grad()
@@ -139,7 +141,7 @@ def generation(
         logits = torch.empty(beams, model.config.vocab_size, dtype=torch.float32)
         peak = tracer.peak
         del caches, logits
-    return Step(peak, _count(model.parameters()), 0, _largest_layer(model))
+    return Step(peak, peak, _count(model.parameters()), 0, _largest_layer(model))
 
 
 def _cache_bytes(model: Any, encoded: torch.Tensor, written: int, beams: int) -> int:
@@ -171,6 +173,21 @@ def _hold(tracer: Tracer, kind: Kind, count: int) -> torch.Tensor:
     tensor = torch.empty(count, dtype=torch.uint8)
     tracer.mark(kind, [tensor])
     return tensor
+
+
+def _follow_gradients(tracer: Tracer, parameters: Iterable[torch.nn.Parameter], stepping: str | None) -> None:
+    """Count gradients as such; and with an optimizer that steps in the backward pass, they go once they were used."""
+
+    def arrive(weight: torch.Tensor) -> None:
+        if weight.grad is not None:
+            tracer.mark("gradients", [weight.grad])
+        if stepping:
+            step = _hold(tracer, "temporary", held(stepping, [Weight(tuple(weight.shape))]).step)
+            del step
+            weight.grad = None
+
+    for parameter in parameters:
+        parameter.register_post_accumulate_grad_hook(arrive)  # type: ignore[no-untyped-call]
 
 
 def _autocast(precision: str) -> Any:

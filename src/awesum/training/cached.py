@@ -16,6 +16,8 @@ class CachedTraining(LongInputTraining):
     """Chunks are encoded without a graph and joined; after the decoder's backward pass each is encoded again, and takes
     its share of the gradient that arrived at the encoder's output."""
 
+    goes_back_once = False
+
     def backpropagate(
         self, batch: Batch, labels: torch.Tensor, weights: torch.Tensor, label_smoothing: float, backward: Backward
     ) -> torch.Tensor:

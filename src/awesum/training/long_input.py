@@ -54,6 +54,8 @@ class LongInputs:
 class LongInputTraining(OfOneModel):
     """All weights of an encoder-decoder, and those that its system adds."""
 
+    goes_back_once = True
+
     def __init__(self, base: str, settings: LongInputSettings, system: str) -> None:
         kind: Any = systems.find(system)
         self.kind: type[LongInput] = kind

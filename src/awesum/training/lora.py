@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
+from awesum.compat import real_tensors
 from awesum.errors import AwesumError
 from awesum.training.settings import TrainingSettings
 from awesum.training.trainable import Report, Trainable
 
 if TYPE_CHECKING:
-    from torch import nn
     from transformers import PreTrainedTokenizerBase
 
     from awesum.analysis.analysis import Analyst
@@ -53,7 +54,7 @@ class Lora(Trainable):
 
     def __init__(self, trained: Trainable, settings: TrainingSettings) -> None:
         self.trained, self.rank, self.base = trained, settings.lora_rank, settings.base
-        self.settings = trained.settings
+        self.settings, self.goes_back_once = trained.settings, trained.goes_back_once
 
     @cached_property
     def model(self) -> nn.Module:
@@ -81,6 +82,13 @@ class Lora(Trainable):
     def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
         """See `Trainable.make_blank`."""
         self.trained.make_blank(saved, max_tokens)
+        known = {id(weight) for weight in self.trained.model.parameters()}
+        with real_tensors():  # peft moves the updates with `Module.to`, which refuses tensors without contents
+            model = self.model
+        for module in model.modules():
+            for name, weight in list(module.named_parameters(recurse=False)):
+                if id(weight) not in known:
+                    setattr(module, name, nn.Parameter(torch.zeros(weight.shape)))
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -111,6 +111,7 @@ class Record(TrainerCallback):
         device: str,
         earlier: dict[str, Any] | None = None,
         resumed_at: int = 0,
+        planned: int | None = None,
     ) -> None:
         earlier = earlier or {}
         self.path = folder / FILE
@@ -137,6 +138,7 @@ class Record(TrainerCallback):
             "device": device,
             "seconds": self._before,
             **{name: earlier.get(name) for name in (*SPEEDS, *PEAKS)},
+            "planned_peak_memory_bytes": planned if planned is not None else earlier.get("planned_peak_memory_bytes"),
             "best": earlier.get("best"),
             "history": [],
             "validation": [],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from importlib.util import find_spec
@@ -19,20 +21,49 @@ from awesum import datasets
 from awesum.analysis.analysis import Analyst
 from awesum.errors import AwesumError
 from awesum.files import cache_folder, check_writable
+from awesum.footprint import format_size
 from awesum.loading import choose_device
+from awesum.models.long_input import decoder_window
 from awesum.prepared.prepare import encoder_settings
 from awesum.prepared.splits import PreparedSplit, has_split, is_prepared, prepared
 from awesum.training import record
+from awesum.training.backward_step import check_step_in_backward
 from awesum.training.examples import Examples
 from awesum.training.lora import with_lora
 from awesum.training.settings import TrainingSettings, settings_class
-from awesum.training.trainable import Report, Trainable, make
-from awesum.training.trainer import AwesomeTrainer, KeepBest, last_checkpoint, step_of
+from awesum.training.trainable import Report, Trainable, has_blank, make
+from awesum.training.trainer import AwesomeTrainer, KeepBest, TrainingMemory, last_checkpoint, step_of
 from awesum.training.validation import BEST, Scores, rouge
 from awesum.verify.verifier import Verifier
 from awesum.weights import MINILM_WHEEL
 
 Data = datasets.Examples | PreparedSplit
+LONGEST_INPUT = 51_200
+"""Tokens of a document to plan for, if documents are not limited."""
+SEEN = 1000
+"""Documents that are looked at for the longest."""
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A run that is about to begin, for whoever plans its memory."""
+
+    settings: TrainingSettings
+    options: Any
+    """The system's own settings."""
+    trainable: Trainable
+    precision: str
+    parameters: int
+    input_tokens: int
+    """Of the longest document, ..."""
+    target_tokens: int
+    """... the longest reference summary, ..."""
+    segment_tokens: int | None
+    """... and the longest segment."""
+
+
+Planner = Callable[[Coming, Report], int | None]
+"""Reports the peak memory of a run, in bytes, and returns it; raises if there is too little memory."""
 
 
 def is_first_process() -> bool:
@@ -52,17 +83,19 @@ def train(
     analyst: Analyst | None = None,
     quiet: bool = False,
     say: Report = _to_stderr,
+    planner: Planner | None = None,
 ) -> Path:
     """Train, resuming an interrupted run, and return the folder with the trained model.
 
     `options` are the system's own settings (its defaults, if left out). `analyst` stands for the encoder and the
-    extractor of the settings.
+    extractor of the settings. `planner` says before the first step how much memory the run will take.
     """
     options = settings_class(settings.system)() if options is None else options
     precision, reason = _precision(settings)
     chosen = Analyst.named(settings.encoder, settings.extractor)
     trainable = with_lora(make(settings.system, settings.base, options), settings)  # checks all, loads nothing
     trainable.check_precision(precision)
+    check_step_in_backward(trainable, settings)
     _check_packages(settings)
     output = _writable(Path(settings.output).expanduser())
     earlier, checkpoint = record.read(output), last_checkpoint(output)
@@ -102,6 +135,9 @@ def train(
     documents = Examples(training, inputs, cache)
     measured = Examples(validation, inputs, cache) if validation else None
     trainable.plan(documents, measured, settings.epochs, say)
+    planned = None
+    if planner and has_blank(trainable):
+        planned = planner(_coming(settings, options, trainable, precision, training, inputs), say)
     run = record.Record(
         output,
         settings,
@@ -113,6 +149,7 @@ def train(
         device=_device_name(),
         earlier=earlier,
         resumed_at=step_of(checkpoint) if checkpoint else 0,
+        planned=planned,
     )
     trainer = AwesomeTrainer(
         trainable=trainable,
@@ -124,6 +161,7 @@ def train(
         empty_targets=settings.empty_targets,
         label_smoothing=settings.label_smoothing,
         offload=settings.offload,
+        step_in_backward=settings.step_in_backward,
         validate=partial(_validate, trainable, analyst, validation) if settings.evaluate_every and validation else None,
     )
     if _wants_shards() and not torch.cuda.is_available():
@@ -132,6 +170,8 @@ def train(
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         trainer.save_trained()
         run.finish(trainer.state)
+        if planned is not None:
+            say(_beside(trainer.memory, planned))
         trainer.leave()
     except RuntimeError as error:
         if trainer.args.world_size == 1 or not _LOST.search(str(error)):
@@ -142,6 +182,40 @@ def train(
             f"another of the {trainer.args.world_size} processes of this run has ended: {kept} the same command resumes"
         ) from error
     return output
+
+
+def _coming(
+    settings: TrainingSettings, options: Any, trainable: Trainable, precision: str, training: Data, inputs: Any
+) -> Coming:
+    """What is known of a run before its first step. The longest documents are those with the most characters."""
+    config: Any = trainable.model.config
+    window = decoder_window(config) or 10**9
+    limits = getattr(inputs.layout, "limits", None)
+    parameters = sum(weight.numel() for weight in trainable.model.parameters())
+    read = getattr(inputs.layout, "limit", None) or settings.max_tokens  # the model's positions may be fewer
+    longest_input, longest_target = read or LONGEST_INPUT, window
+    if not isinstance(training, PreparedSplit):  # its documents come with all their vectors
+        some = [training[number] for number in range(0, len(training), -(-len(training) // SEEN))]
+        document, summary = (max((getattr(each, name) for each in some), key=len) for name in ("document", "summary"))
+        count = partial(_tokens, trainable.tokenizer)
+        longest_input = min(longest_input, count(document[: 8 * longest_input]))
+        longest_target = min(longest_target, count(summary))
+    return Coming(
+        settings, options, trainable, precision, parameters, max(1, longest_input), max(1, longest_target),
+        limits.upper if limits else None,
+    )  # fmt: skip
+
+
+def _tokens(tokenizer: Any, text: str) -> int:
+    return len(tokenizer(text, verbose=False).input_ids)
+
+
+def _beside(memory: TrainingMemory, planned: int) -> str:
+    """The measured peak and the planned one."""
+    measured = format_size(memory.peak)
+    if memory.on_gpu:
+        return f"peak memory: {measured} measured, {format_size(planned)} planned"
+    return f"peak memory: {measured} resident, Python and its libraries included; {format_size(planned)} planned"
 
 
 _LOST = re.compile(r"peer|gloo|NCCL|ProcessGroup|Broken pipe|Socket", re.IGNORECASE)

@@ -76,6 +76,9 @@ class TrainingSettings:
     offload: bool = setting(
         False, "keep what the backward pass needs in the machine's memory, not on the GPU: slower, and smaller"
     )
+    step_in_backward: bool = setting(
+        False, "take the optimizer's step in the backward pass, so that gradients are never all there"
+    )
     lora_rank: int = setting(0, "train LoRA of this rank instead of all weights of a BART; 0: all weights")
     precision: str = setting("auto", "auto, float32, bfloat16 or float16")
     save_steps: int = setting(100, "steps between checkpoints")
@@ -99,6 +102,11 @@ class TrainingSettings:
                 raise AwesumError(f"{name} must be more than 0, not {getattr(self, name)}")
         if self.precision not in ("auto", "float32", "bfloat16", "float16"):
             raise AwesumError(f"precision={self.precision!r} is not one of auto, float32, bfloat16, float16")
+        if self.step_in_backward and (self.accumulation != 1 or self.clipping or self.precision == "float16"):
+            raise AwesumError(
+                "step_in_backward takes a step as soon as a gradient is there, so none can be accumulated, clipped or "
+                "scaled: say --accumulation 1 --clipping 0, and float32 or bfloat16"
+            )
         if self.report_to not in REPORTERS:
             raise AwesumError(f"report_to={self.report_to!r} is not one of {', '.join(REPORTERS)}")
         if self.patience is not None and self.evaluate_every is None:

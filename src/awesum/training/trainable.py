@@ -37,6 +37,8 @@ class Trainable(ABC):
 
     settings: Any = None
     """The system's own settings."""
+    goes_back_once: bool = False
+    """Whether a batch has a single backward pass."""
     report: Report | None = None
     """Where to say what only the documents tell."""
 
@@ -120,6 +122,12 @@ class Trainable(ABC):
     @abstractmethod
     def load(self, checkpoint: str | Path) -> None:
         """Continue with the weights of a checkpoint."""
+
+
+def has_blank(trainable: Trainable) -> bool:
+    """Whether it can be made without the pretrained weights, and so be planned."""
+    trained = getattr(trainable, "trained", trainable)  # what LoRA trains
+    return type(trained).make_blank is not Trainable.make_blank
 
 
 def make(system: str, base: str, settings: Any) -> Trainable:

@@ -26,6 +26,7 @@ from awesum.compat import TrainerHooks
 from awesum.errors import AwesumError
 from awesum.footprint import peak_memory
 from awesum.recurrence import DocumentInputs, train
+from awesum.training.backward_step import step_in_backward
 from awesum.training.offload import Offload
 from awesum.training.sharding import gathered, is_sharded, release, whole
 from awesum.training.trainable import Trainable
@@ -63,6 +64,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         label_smoothing: float = 0.0,
         validate: Callable[[int, int], list[Scores]] | None = None,
         offload: bool = False,
+        step_in_backward: bool = False,
         **kwargs: Any,
     ) -> None:
         """`validate` takes the number of this process and of all processes, and scores its share of the validation
@@ -70,7 +72,7 @@ class AwesomeTrainer(TrainerHooks, Trainer):
         if trainable is not None:
             kwargs["model"] = trainable.model
         super().__init__(*args, data_collator=collate, **kwargs)
-        self._trainable, self._offload = trainable, offload
+        self._trainable, self._offload, self._step_in_backward = trainable, offload, step_in_backward
         self._loss = partial(pass_over, self.model) if trainable is None else trainable.loss
         self._options: dict[str, Any] = {"empty_targets": empty_targets, "label_smoothing": label_smoothing}
         self._validate = validate
@@ -97,6 +99,8 @@ class AwesomeTrainer(TrainerHooks, Trainer):
                 group["params"] = [weight for weight in group["params"] if id(weight) not in new]
                 if theirs:
                     optimizer.add_param_group({**group, "params": theirs, "lr": rate})
+        if not is_there and self._step_in_backward:
+            step_in_backward(optimizer)
         return optimizer
 
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
