@@ -102,6 +102,7 @@ REFERENCE = (
 """A summary as people write them of the passage, for a model that learned from such summaries."""
 
 
+@pytest.mark.slow
 def test_shipped_adapter_finds_a_summary_by_people_likelier() -> None:
     """The checks would hide a broken adapter: what it writes badly is removed, and the source stands in.
 

@@ -189,7 +189,7 @@ def test_parts_do_not_depend_on_ram(chat: Chat, document: Document, calls: Calls
 # ------------------------------------------------------------------------------------------------------------ resuming
 
 
-@pytest.mark.parametrize("kind", ["chat", "writer"])
+@pytest.mark.parametrize("kind", ["chat", pytest.param("writer", marks=pytest.mark.slow)])
 def test_resumed_run_gives_the_parts_of_an_uninterrupted_one(
     kind: str, tiny_tokenizer: PreTrainedTokenizerFast, analyst: Analyst, document: Document, calls: Calls
 ) -> None:

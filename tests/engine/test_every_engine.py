@@ -54,7 +54,6 @@ class FakeSystem(TextChat):
 
 @pytest.fixture(scope="session")
 def tiny_gguf(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: PreTrainedTokenizerFast) -> Path:
-    pytest.importorskip("xllamacpp")
     return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", tiny_llama(tiny_tokenizer), tiny_tokenizer)
 
 

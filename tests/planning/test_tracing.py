@@ -140,7 +140,14 @@ def test_planned_peak_of_every_system_and_size(system: str, length: int, larger:
     check_against_profiler(system, length, larger)
 
 
-@pytest.mark.parametrize(("system", "depth"), [("se3", None), ("awesome", 1), ("awesome", 2)])
+@pytest.mark.parametrize(
+    ("system", "depth"),
+    [
+        pytest.param("se3", None, marks=pytest.mark.slow),
+        ("awesome", 1),
+        pytest.param("awesome", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_peak_does_not_grow_with_the_number_of_segments(system: str, depth: int | None) -> None:
     changes = {} if depth is None else {"memory_depth": depth}
     trainable = prepared(system, **changes)[0]

@@ -86,6 +86,7 @@ def test_rouge_of_the_best_checkpoint_is_that_of_its_predictions(
     assert best["rouge"] == pytest.approx(prod(means.values()) ** (1 / 3), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_evaluating_does_not_change_what_is_learned(case: Case, go: Go, tmp_path: Path) -> None:
     go(case.but(save_steps=4))
     other = case.but(output=str(tmp_path / "evaluated"), evaluate_every=1, save_steps=4, keep=10)
