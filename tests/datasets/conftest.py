@@ -25,7 +25,6 @@ Publish = Callable[..., Path]
 @pytest.fixture
 def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
     """Writes the rows of a split like a hub repository; the library then reads that folder instead."""
-    pytest.importorskip("datasets")
 
     def write(name: str, rows: list[dict[str, Any]], file: str = "data/train-00000-of-00001.parquet") -> Path:
         import pyarrow

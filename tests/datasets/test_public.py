@@ -149,7 +149,6 @@ def test_book_without_summaries_is_counted(publish: Publish) -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_without_a_network_the_error_names_the_dataset_and_gives_advice(name: str, cache: Path) -> None:
-    pytest.importorskip("datasets")
     message = refusal(lambda: next(iter(examples(name, "validation"))))  # HF_HUB_OFFLINE is set for all tests
     assert f"validation split of {name} from {PUBLIC[name].repository}" in message
     assert "give a folder with train.jsonl" in message

@@ -323,7 +323,6 @@ def test_window_too_small_for_a_segment_is_one_clear_line(
 @pytest.mark.slow
 def test_real_llama_cpp_server_with_smollm2(tmp_path: Path) -> None:
     """A server of llama.cpp in a process of its own, on loopback, with the embedded weights."""
-    pytest.importorskip("xllamacpp")
     from awesum.weights import SMOLLM2_WHEEL
 
     program = f"""

@@ -92,7 +92,6 @@ def test_adapter_is_refused(tmp_path: Path) -> None:
 
 
 def test_model_larger_than_ram_is_refused_before_it_is_loaded(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("xllamacpp")
     monkeypatch.setattr(llamacpp, "total_memory", lambda: 200_000_000)
     with pytest.raises(AwesumError, match=r"needs \d+ MB of RAM and this machine has 200 MB: take a smaller"):
         _ = GGUF(str(tiny)).window
@@ -106,7 +105,6 @@ def test_without_llama_cpp_the_extra_is_named(tiny: Path, monkeypatch: pytest.Mo
 
 def test_file_that_llama_cpp_does_not_know(tmp_path: Path, tiny: Path) -> None:
     """An architecture that no version has: llama.cpp refuses it, and the process goes on."""
-    pytest.importorskip("xllamacpp")
     strange = tmp_path / "strange.gguf"
     strange.write_bytes(tiny.read_bytes().replace(b"llama", b"lIama"))
     with pytest.raises(AwesumError, match=r"llama\.cpp cannot load .*strange\.gguf"):

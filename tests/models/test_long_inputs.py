@@ -376,7 +376,6 @@ def test_exact_search_is_brute_force(made: Any, k: int) -> None:
 
 
 def test_faiss_finds_the_nearest(made: Any) -> None:
-    pytest.importorskip("faiss")
     layer = attention(made, retrieved=5, search="faiss")
     states, queries = torch.randn(70, 32), torch.randn(1, 4, 6, 8).double()
     index = Index(states, torch.ones(70, dtype=torch.bool))
@@ -389,7 +388,6 @@ def test_faiss_finds_the_nearest(made: Any) -> None:
 
 def test_faiss_in_cells_finds_the_nearest(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With as many cells as are searched, it is exact; with more, nearly."""
-    pytest.importorskip("faiss")
     monkeypatch.setattr("awesum.models.unlimiformer.PER_CELL", 50)
     monkeypatch.setattr("awesum.models.unlimiformer.PROBED", 8)
     states = torch.randn(1000, 32)
@@ -402,7 +400,6 @@ def test_faiss_in_cells_finds_the_nearest(made: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_faiss_writes_what_exact_search_writes(made: Any) -> None:
-    pytest.importorskip("faiss")
     ids, mask = batch_of(150, 90)
     options = {"num_beams": 3, "max_length": 10, "min_length": 10}
     exact, indexed = (

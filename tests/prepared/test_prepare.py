@@ -25,8 +25,6 @@ from awesum.scoring import oracle, targets
 from tests.conftest import topical_text
 from tests.datasets.forms import plain, refusal, written, zstd
 
-pytest.importorskip("pyarrow")
-
 ROWS: list[dict[str, Any]] = [
     {
         "id": f"r{number}",

@@ -257,7 +257,6 @@ def test_scan_is_refused_with_advice_or_read_with_ocr(monkeypatch: pytest.Monkey
 
 def test_ocr_runs_tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a program of that name which answers the same whatever it sees."""
-    pytest.importorskip("pytesseract")
     program = tmp_path / "tesseract"
     program.write_text(
         "#!/bin/sh\ncase \"$*\" in *--list-langs*) printf 'List:\\neng\\nosd\\n';; *--version*) echo tesseract 5.3.0;; "

@@ -31,9 +31,6 @@ from awesum.training.extractor_evaluation import evaluate, extract, table
 from tests.datasets.forms import plain, refusal, written
 from tests.training.extracting import SHAPE, SPLITS, example, row, untrained
 
-pytest.importorskip("pyarrow")
-
-
 Write = Callable[..., str]
 Learned = tuple[TrainedSalience, Path, list[str]]
 
