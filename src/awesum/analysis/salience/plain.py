@@ -96,10 +96,27 @@ class PlainSalience:
 
     def estimates(self, words: Words, selectable: NDArray[np.bool_], asked: NDArray[np.uint32]) -> Estimates:
         """What `Extractor.forward` computes, line by line."""
-        weights, rarity = self._weights, self._weights["rarity"]
-        pairs, pair_owners = words.pairs
-        counted = features(words, rarity, asked)
+        rarity = self._weights["rarity"]
+        scores, told, about = self._read(words, asked)
+        stems = concepts(words.ids, words.owners, selectable, rarity)
+        stem_scores = self._concept_scores("stem", stems, told[0], scores)
+        both = concepts(*words.pairs, selectable, rarity)
+        return Estimates(
+            worth=scores[:, -1],
+            stems=stem_scores,
+            pairs=self._concept_scores("pair", both, told[1], scores),
+            length=float(self._linear("length", about)[0]),
+            mentioned=mentioned(words, rarity, asked),
+            places=np.concatenate([stems.place, both.place + len(stems.rows)]),
+            owners=np.concatenate([stems.owner, both.owner]),
+        )
+
+    def _read(self, words: Words, asked: NDArray[np.uint32]) -> tuple[Array, list[Array], Array]:
+        """The scores of each sentence, what it tells its stems and its pairs, and what the document is like."""
+        weights = self._weights
+        counted = features(words, weights["rarity"], asked)
         stem = _means_of(weights["stem.weight"], stem_rows(words.ids), words.counts)  # (N, d)
+        pairs, pair_owners = words.pairs
         pair_counts = np.bincount(pair_owners, minlength=len(words))
         pair = _means_of(weights["pair.weight"], pair_rows(pairs), pair_counts)
         mean = stem.mean(0, keepdims=True)
@@ -116,24 +133,11 @@ class PlainSalience:
             joined = np.concatenate([hidden[own], context[own], counted[own]], -1)
             return self._linear("scorer.3", _gelu(self._linear("scorer.0", joined)))
 
-        hidden = _of_rows(embedded, len(words))
-        hidden = self._beside(hidden)
+        hidden = self._beside(_of_rows(embedded, len(words)))
         chunks = np.array_split(hidden, _cuts(len(hidden)))
         context = np.concatenate([self._context(chunk) for chunk in chunks])
-        scores = _of_rows(scored, len(words))
-        told = np.split(self._linear("tell", context), 2, -1)
         about = np.concatenate([document_features(words, asked=len(asked) > 0), mean[0], context.mean(0)])
-        stems = concepts(words.ids, words.owners, selectable, rarity)
-        both = concepts(pairs, pair_owners, selectable, rarity)
-        return Estimates(
-            worth=scores[:, -1],
-            stems=self._concept_scores("stem", stems, told[0], scores),
-            pairs=self._concept_scores("pair", both, told[1], scores),
-            length=float(self._linear("length", about)[0]),
-            mentioned=mentioned(words, rarity, asked),
-            places=np.concatenate([stems.place, both.place + len(stems.rows)]),
-            owners=np.concatenate([stems.owner, both.owner]),
-        )
+        return _of_rows(scored, len(words)), np.split(self._linear("tell", context), 2, -1), about
 
     def _linear(self, name: str, inputs: Array) -> Array:
         return inputs @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
