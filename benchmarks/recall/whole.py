@@ -1,7 +1,7 @@
 """The systems that read a document as one input: their own models and training, at a 64th of the usual lengths.
 
-A window of 1,024 tokens is one of 16 here, a block of 512 one of 8, and so on; only Longformer's window is half of
-that, because what it reads is a multiple of it, and two of 16 exceed the budget. Token by token, `Reader` does what the
+A window of 1,024 tokens is one of 16 here, a block of 512 one of 8, and so on; only Longformer's window is one of 4,
+because it reads multiples of it, and two of 16 or three of 8 exceed the budget. Token by token, `Reader` does what the
 layouts of `awesum.compose.long_inputs` do with a text.
 """
 
@@ -48,7 +48,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "truncated": {},
     "extract-abstract": {},
     "block-attention": {"block_size": WINDOW // 2, "global_tokens": 2},
-    "longformer": {"window": WINDOW // 2},
+    "longformer": {"window": WINDOW // 4},
     "long-t5": {},
     "unlimiformer": {"retrieved": WINDOW},
     "pagesum": {"pages": 3, "page_size": WINDOW},
@@ -90,7 +90,7 @@ class Reader:
             pages = [self._marked(page) for page in self._pages(document)]
             return DocumentInputs("", pages, [target], special=1, is_paged=True)
         words = _words(document)
-        if self.system == "extract-abstract" and (training or len(words) > WINDOW - 2):
+        if self.system == "extract-abstract" and len(words) > WINDOW - 2:
             words = self._oracle(document, target) if training else self._extracted(document)
         return DocumentInputs("", [self._marked(words)], [target], special=1)
 
