@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
 from benchmarks.recall import memories, peaks
+from benchmarks.recall.__main__ import means, table
 from benchmarks.recall.memories import SLOTS, WINDOW
-from benchmarks.recall.task import ASK, END, FACT, START, VALUE, document, to_test_on, to_train_on
+from benchmarks.recall.task import ASK, DISTANCES, END, FACT, START, VALUE, document, to_test_on, to_train_on
 from benchmarks.recall.whole import SETTINGS, Reader, WholeDocuments
 
 from awesum.recurrence import DocumentInputs
@@ -120,3 +122,20 @@ def test_the_largest_number_that_fits() -> None:
     for limit in range(3, 40):
         assert peaks._largest(lambda number, limit=limit: number <= limit, 3, 30) == min(limit, 30)
     assert all(first < second for first, second in pairwise(peaks.LENGTHS))
+
+
+def test_results_of_both_directions_and_all_seeds_are_kept_apart() -> None:
+    def result(share: float) -> dict[str, Any]:
+        return {"accuracy": {str(distance): share for distance in DISTANCES}, "tokens": 30, "parameters": 126208}
+
+    results = {
+        "cached/0": result(1.0),
+        "cached/1": result(0.5),
+        "cached/0/future": result(0.25),
+        "cached-4/0": result(0.0),
+    }
+    assert means(results, ["cached", "se3"], False)["cached"][8] == (0.75, 0.5, 1.0)
+    assert means(results, ["cached"], True)["cached"][63] == (0.25, 0.25, 0.25)
+    assert "se3" not in means(results, ["cached", "se3"], False)
+    row = table(means(results, ["cached"], False), results, False).splitlines()[-1]
+    assert row.startswith("| cached | 2 | 30 tokens | 126,208 | 75.0% (50% to 100%) |")

@@ -21,18 +21,21 @@ from benchmarks.recall.task import DISTANCES, LENGTH
 
 TITLES = memories.TITLES | {name: name for name in whole.SETTINGS}
 Results = dict[str, dict[str, Any]]
-"""`system/seed` -> what `run` returned."""
+"""`system/seed`, or `system/seed/future` -> what `run` returned."""
 
 
-def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Train one model and test it."""
+def run(name: str, seed: int, options: argparse.Namespace, results: Results) -> dict[str, Any]:
+    """Train one model and test it. What an earlier result has measured is not measured again."""
     print(f"{TITLES[name]}, seed {seed}:", flush=True)
     started = time.process_time()
     how = (options.future, options.facts)
     if name in whole.SETTINGS:
-        tokens = peaks.fitting(name)
+        known = next(iter(of_system(results, name, not options.future)), None)
+        known = next(iter(of_system(results, name, options.future)), known)
+        tokens = known["tokens"] if known else peaks.fitting(name)
         reading = whole.WholeDocuments(name, seed, tokens)
-        more = {"tokens": tokens, "parameters": reading.parameters, "peak": peaks.taken(name, tokens)}
+        more = {"tokens": tokens, "parameters": reading.parameters}
+        more["peak"] = known["peak"] if known else peaks.taken(name, tokens)
         reading.learn(options.steps, *how)
         seconds = time.process_time() - started
         found = {distance: reading.accuracy(distance, *how) for distance in DISTANCES}
@@ -53,28 +56,33 @@ def read(path: Path) -> Results:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def of_system(results: Results, name: str) -> list[dict[str, Any]]:
+def key_of(name: str, seed: int | str, future: bool) -> str:
+    """Where a result is."""
+    return f"{name}/{seed}/future" if future else f"{name}/{seed}"
+
+
+def of_system(results: Results, name: str, future: bool) -> list[dict[str, Any]]:
     """The results of all seeds."""
-    return [result for key, result in results.items() if key.split("/")[0] == name]
+    return [result for key, result in results.items() if key == key_of(name, key.split("/")[1], future)]
 
 
-def means(results: Results, names: Iterable[str]) -> dict[str, dict[int, tuple[float, float, float]]]:
+def means(results: Results, names: Iterable[str], future: bool) -> dict[str, dict[int, tuple[float, float, float]]]:
     """For each system and distance: mean, lowest and highest accuracy over the seeds."""
     found: dict[str, dict[int, tuple[float, float, float]]] = {}
     for name in names:
-        of = [result["accuracy"] for result in of_system(results, name)]
+        of = [result["accuracy"] for result in of_system(results, name, future)]
         for distance in DISTANCES if of else ():
             values = [float(each[str(distance)]) for each in of]
             found.setdefault(name, {})[distance] = (statistics.mean(values), min(values), max(values))
     return found
 
 
-def table(found: dict[str, dict[int, tuple[float, float, float]]], results: Results) -> str:
+def table(found: dict[str, dict[int, tuple[float, float, float]]], results: Results, future: bool) -> str:
     """The means in percent, as Markdown, with the lowest and the highest seed's where there are several."""
     head = "| system | seeds | reads | weights | " + " | ".join(map(str, DISTANCES)) + " |"
     rows = []
     for name, line in found.items():
-        of = of_system(results, name)
+        of = of_system(results, name, future)
         cells = [
             f"{mean:.1%}" + (f" ({low:.0%} to {high:.0%})" if low < high else "") for mean, low, high in line.values()
         ]
@@ -140,12 +148,13 @@ def main() -> int:
     results = read(options.out)
     for seed in options.seeds:
         for name in names:
-            if f"{name}/{seed}" not in results:
-                made = run(name, seed, options)
-                results = read(options.out) | json.loads(json.dumps({f"{name}/{seed}": made}))
+            key = key_of(name, seed, options.future)
+            if key not in results:
+                made = run(name, seed, options, results)
+                results = read(options.out) | json.loads(json.dumps({key: made}))
                 options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    found = means(results, systems)
-    print(table(found, results))
+    found = means(results, systems, options.future)
+    print(table(found, results, options.future))
     if options.plot:
         lines = {TITLES[name]: {at: 100 * mean for at, (mean, _, _) in line.items()} for name, line in found.items()}
         options.plot.write_text(
