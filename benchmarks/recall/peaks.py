@@ -77,7 +77,7 @@ def whole(system: str, tokens: int) -> int:
 def _paged(pages: int, size: int) -> int:
     made = WholeDocuments("pagesum", 0, size, is_taught=False)
     made.model.train()
-    page = documents(3)[0].segments[0]
+    page = [*documents(1)[0].segments[0]]
     read = [
         DocumentInputs("", [(page * 2)[:size]] * pages, [document.targets[-1]], special=1, is_paged=True)
         for document in documents(1)

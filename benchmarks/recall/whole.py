@@ -157,7 +157,7 @@ class WholeDocuments:
     def _base(self, is_taught: bool) -> Any:
         if self.system == "long-t5":
             return LongT5ForConditionalGeneration(LongT5Config(**LONG_T5))
-        bart = BartForConditionalGeneration(BartConfig(**BART))
+        bart: Any = BartForConditionalGeneration(BartConfig(**BART))
         if is_taught:
             bart.load_state_dict(before_memory(self.seed))
         return bart
