@@ -148,8 +148,8 @@ class WholeDocuments:
                 changes = {**self.training.settings.model_config, "max_encoder_position_embeddings": positions}
                 vars(self.training)["model"] = load(kind.model_kind(), folder, kind.check_base, **changes)
             self.model: Any = self.training.model
-        if system == "block-attention":
-            self.model.extend_positions(tokens)
+        if (extend := getattr(self.model, "extend_positions", None)) is not None:
+            extend(tokens)
         if system == "long-t5" and is_taught:
             for _ in steps_on(self.model, (), self.loss, single_segments(seed), ALONE, (ALONE_RATE, ALONE_RATE)):
                 pass
