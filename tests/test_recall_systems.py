@@ -42,14 +42,14 @@ def test_a_document_is_cut_at_its_end(system: str) -> None:
     assert Reader(system, 20).read(made, training=False).targets == [made.targets[-1]]
 
 
-def test_pages_share_the_sentences_evenly_and_are_cut() -> None:
-    made = far_fact(3)  # 4 segments of 3, 3 and 2 words: 12 sentences, of which 27 words fit into three pages of 9
-    words = [word for tokens in made.segments for word in tokens[1:-1]]
-    read = Reader("pagesum", 9).read(made, training=False)
+def test_pages_share_the_segments_evenly_and_are_cut() -> None:
+    made = far_fact(4)  # 5 segments of 8 words; four of them fit into three pages of 12 tokens
+    words = [tokens[1:-1] for tokens in made.segments]
+    read = Reader("pagesum", 12).read(made, training=False)
     assert read.is_paged
-    assert [len(page) for page in read.segments] == [9, 9, 9]
-    assert read.segments[0][1:-1] == words[:7]
-    assert read.segments[1][1:-1] == words[8 : 8 + 7]  # the first page's eighth word is cut
+    assert [page[1:-1] for page in read.segments] == [words[0], words[1], [*words[2], *words[3][:2]]]
+    alone = Reader("pagesum", 12).read(far_fact(0), training=False).segments
+    assert [len(page) for page in alone] == [2, 2, 10]
 
 
 def test_the_abstractor_learns_from_the_oracle_and_is_tested_with_the_extractor() -> None:

@@ -118,7 +118,8 @@ def print_peaks(plot: Path | None) -> None:
         lines = {TITLES[name]: {at: size / se3 for at, size in line.items()} for name, line in found.items()}
         lines["the budget"] = dict.fromkeys(peaks.LENGTHS, peaks.BUDGET)
         label = f"segments of the document, {LENGTH} words each"
-        plot.write_text(drawing(lines, "peak memory of training, in peaks of Se3", label), encoding="utf-8")
+        title = "peak memory of training, in peaks of Se3"
+        plot.write_text(drawing(lines, title, label, logarithmic=True), encoding="utf-8")
 
 
 def main() -> int:

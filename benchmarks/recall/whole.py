@@ -40,7 +40,7 @@ from benchmarks.recall.memories import (
     steps_on,
     watch,
 )  # fmt: skip
-from benchmarks.recall.task import END, PAD, SENTENCES, START, VOCABULARY, to_test_on
+from benchmarks.recall.task import END, LENGTH, PAD, SENTENCES, START, VOCABULARY, to_test_on
 
 SILENT = 0.5
 """The share of documents for training that ask for nothing."""
@@ -98,17 +98,13 @@ class Reader:
         return [START, *(words if self.tokens is None else words[: self.tokens - 2]), END]
 
     def _pages(self, document: DocumentInputs) -> list[list[int]]:
-        """The sentences split evenly over the pages, after what exceeds all pages together is cut."""
+        """The segments split evenly over the pages, after what exceeds all pages together is cut. A layout splits
+        sentences, but those have two or three words here, and a fact would never share its page with the question."""
         count = SETTINGS["pagesum"]["pages"]
-        sentences, room = _sentences(document), (self.tokens or 10**9) * count
-        kept: list[list[int]] = []
-        for sentence in sentences:
-            room -= len(sentence)
-            if room < 0 and kept:
-                break
-            kept.append(sentence)
+        room = len(document.segments) if self.tokens is None else max(1, self.tokens * count // LENGTH)
+        kept = document.segments[:room]
         ends = [len(kept) * page // count for page in range(count + 1)]
-        return [[word for each in kept[first:last] for word in each] for first, last in pairwise(ends)]
+        return [[word for tokens in kept[first:last] for word in tokens[1:-1]] for first, last in pairwise(ends)]
 
     def _oracle(self, document: DocumentInputs, target: Sequence[int]) -> list[int]:
         sentences = _sentences(document)
