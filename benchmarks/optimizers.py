@@ -9,32 +9,25 @@ First without a memory, then with an attentive one, as in `benchmarks.recall`.
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
-from itertools import count
 from typing import Any
 
 import torch
 
-from benchmarks import recall
+from benchmarks.recall.memories import SYSTEMS, across_segments, make, within_segments
 
 EACH = 20
 """Steps of a line."""
 
 
-def losses(kind: Any, steps: int, seed: int = 0) -> tuple[list[float], list[float]]:
+def losses(optimizer_class: Any, steps: int, seed: int = 0) -> tuple[list[float], list[float]]:
     """The loss of each step: on single segments, and from segment to segment with an attentive memory."""
-    system = recall.SYSTEMS["attentive"]
-    chance = random.Random(seed)
-    model = recall.make(recall.SYSTEMS["se3"], seed)
-    alone = ([recall.alone(chance) for _ in range(recall.ALONE_BATCH)] for _ in count())
-    first = list(recall.train_on(model, alone, recall.ALONE, (recall.ALONE_RATE,) * 2, kind))
-    remembering = recall.make(system, seed)
+    model = make(SYSTEMS["se3"], seed)
+    first = list(within_segments(model, seed, optimizer_class=optimizer_class))
+    system = SYSTEMS["attentive"]
+    remembering = make(system, seed)
     remembering.load_state_dict(model.state_dict(), strict=False)
-    chance = random.Random(seed)
-    batches = (recall.to_train_on(chance, recall.FIRST_LONGEST, False) for _ in count())
-    options = {"trunk_batch": recall.LONGEST, "empty_targets": False, "depth": system.depth}
-    return first, list(recall.train_on(remembering, batches, steps, (recall.RATE, recall.NEW_RATE), kind, **options))
+    return first, list(across_segments(remembering, system, seed, steps, optimizer_class=optimizer_class))
 
 
 def main() -> int:

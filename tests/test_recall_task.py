@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from benchmarks.recall import (
+from benchmarks.recall.task import (
     ASK,
     END,
     FACT,

@@ -23,7 +23,7 @@ def layout(
 
 
 def test_everything_extracted_is_barts_input(tiny_bart_tokenizer: Any, analyst: Analyst) -> None:
-    """The very token ids: in training, where the oracle takes all sentences, and in writing."""
+    """The very token ids: of a text that there is room for, whatever the oracle would select, and in writing."""
     text = topical_text(3)
     extracted, notes = layout(Extracted, tiny_bart_tokenizer)
     first, _ = layout(FirstWindow, tiny_bart_tokenizer)
@@ -32,7 +32,9 @@ def test_everything_extracted_is_barts_input(tiny_bart_tokenizer: Any, analyst: 
     analysis = system.analyse(Document(text), Settings())
     plain = tiny_bart_tokenizer(text.strip())["input_ids"]
     assert len(plain) <= 128
+    first_sentence = text.split(". ")[0]
     assert extracted.example("a", text.strip(), None, text).segments == [plain]
+    assert extracted.example("a", text.strip(), None, first_sentence).segments == [plain]
     assert extracted.analysed(analysis).segments == first.analysed(analysis).segments == [plain]
     assert not notes
 
@@ -53,10 +55,13 @@ def test_extracted_sentences_are_in_order_and_fit(tiny_bart_tokenizer: Any, anal
     assert f"{len(ids)} of {analysis.tokens:,} tokens" in notes[-1]
 
 
-def test_oracle_without_sentences_falls_back_to_the_beginning(tiny_bart_tokenizer: Any) -> None:
+def test_training_reads_the_oracles_sentences_or_else_the_beginning(tiny_bart_tokenizer: Any) -> None:
     extracted, _ = layout(Extracted, tiny_bart_tokenizer)
-    text = topical_text(2).strip()
-    assert extracted.example("a", text, None, "???").segments == [tiny_bart_tokenizer(text)["input_ids"]]
+    text = topical_text(30).strip()
+    ids = tiny_bart_tokenizer(text)["input_ids"]
+    assert extracted.example("a", text, None, "???").segments == [[*ids[:127], 2]]
+    sentence = text.split(". ")[7] + "."
+    assert extracted.example("a", text, None, sentence).segments == [tiny_bart_tokenizer(sentence)["input_ids"]]
 
 
 def test_truncation_is_reported_and_ends_like_a_text(tiny_bart_tokenizer: Any) -> None:

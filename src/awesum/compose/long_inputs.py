@@ -146,10 +146,19 @@ class FirstWindow(LongLayout):
 
 
 class Extracted(FirstWindow):
-    """Selected sentences in their order: in training the oracle's, later the extractor's most salient ones."""
+    """Selected sentences in their order: in training the oracle's, later the extractor's most salient ones. A document
+    that there is room for is read whole, in training too: else the model would never see one."""
+
+    @property
+    def key(self) -> list[Any]:
+        """With its version: before, training read the oracle's sentences of short documents as well."""
+        return [*super().key, 2]
 
     def example(self, name: str, text: str, query: str | None, summary: str) -> DocumentInputs:
         """The oracle's sentences; a document without any has only its beginning."""
+        assert self.limit is not None
+        if len(self._ids(after_query(text, query))) <= self.limit:
+            return super().example(name, text, query, summary)
         texts = [text[start:end] for start, end in sentence_spans(text)]
         chosen = sorted(oracle.greedy(texts, summary)) or range(len(texts))
         shown = "".join(texts[index] for index in chosen).strip()

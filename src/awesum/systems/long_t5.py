@@ -30,4 +30,5 @@ class LongT5(LongInput):
     model_class = "awesum.models.long_t5:LongT5"
     model_types = ("longt5",)
     bases = ("longt5",)
+    growth = "in proportion to the tokens read, and faster where they are many (all attend to all global blocks)"
     refuses_float16 = "its hidden states overflow there, and the loss is not a number"

@@ -158,7 +158,7 @@ class LongInputTraining(OfOneModel):
         if known:
             needed = format_size(round(taken * max(1.0, tokens / known)))
             estimate = (
-                f"{known:,} tokens took {format_size(taken)}, and memory grows {self.kind.growth}, so expect up to "
+                f"{known:,} tokens took {format_size(taken)}, and memory grows {self.kind.growth}, so expect about "
                 f"{needed}"
             )
         return (
