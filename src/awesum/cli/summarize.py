@@ -108,7 +108,8 @@ def run(options: argparse.Namespace) -> int:
         if made.system.style == "abstract":
             from awesum.planning.before import before_writing
 
-            say = (lambda line: None) if options.quiet else note
+            # A limit that is given has a check of its own, which speaks for itself.
+            say = (lambda line: None) if options.quiet or settings.max_memory else note
             before_writing(made.system_for(settings), say, force=options.force)
         return made
 

@@ -6,10 +6,11 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from awesum.errors import AwesumError
 from awesum.footprint import format_size
@@ -19,6 +20,9 @@ SILENCE = 30.0
 """Seconds that an upload may pause."""
 SLOWEST = 1_000
 """Bytes per second that an upload has to bring on average, after `SILENCE`."""
+DISCARDED, PATIENCE = 50_000_000, 10.0
+"""Bytes above the limit that are still taken before an upload is refused, so that its sender can read why; and the
+seconds that it may take."""
 LONGEST_QUERY = 2_000
 MOST_SPANS = 2_000
 
@@ -27,6 +31,8 @@ async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
     """The body of a request as it comes, unless it is too large or too slow."""
     declared = request.headers.get("content-length", "0")
     if declared.isascii() and declared.isdecimal() and int(declared) > most:
+        if int(declared) <= most + DISCARDED:
+            await _discard(request)
         raise _too_large(most)
     stream = request.stream()
     begun, size = time.monotonic(), 0
@@ -44,6 +50,14 @@ async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
         if seconds > SILENCE and size < SLOWEST * (seconds - SILENCE):
             raise HTTPException(408, "the upload is too slow: send it again")
         yield chunk
+
+
+async def _discard(request: Request) -> None:
+    """Take what is not wanted: most clients look for an answer only after they have sent everything."""
+    with suppress(TimeoutError, ClientDisconnect):
+        async with asyncio.timeout(PATIENCE):
+            async for _ in request.stream():
+                pass
 
 
 def _too_large(most: int) -> HTTPException:
