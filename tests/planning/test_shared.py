@@ -11,13 +11,13 @@ from awesum.planning.plan import Request, make
 from tests.planning.test_tracing import SYSTEMS as SETTINGS
 from tests.planning.test_tracing import TINY
 from tests.planning.two_processes import LENGTHS, SYSTEMS
-from tests.training.test_sharding import in_two_processes
+from tests.training.runs import in_two_processes
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("planned-processes")
-    in_two_processes("tests.planning.two_processes", str(made))
+    in_two_processes("-m", "tests.planning.two_processes", str(made))
     return made
 
 
