@@ -325,7 +325,8 @@ class Runner:
             done = subprocess.run(shell, cwd=self.folder, env=environment, capture_output=True, text=True)
             code, printed, complaints = done.returncode, done.stdout, done.stderr
         assert code == 0, f"{what}\n{printed}\n{complaints}"
-        assert printed.strip() or set(self.folder.rglob("*")) - before, f"{what} did nothing"
+        did = printed.strip() or complaints.strip() or set(self.folder.rglob("*")) - before
+        assert did, f"{what} did nothing"  # a tiny model may write nothing; its figures are on stderr
 
     def _add(self, block: Block, adding: re.Match[str]) -> None:
         """Add a file, or a line of one, to the copy of the package."""

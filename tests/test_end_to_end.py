@@ -151,7 +151,7 @@ def test_interrupted_command_keeps_its_parts_and_resumes(tmp_path: Path) -> None
             assert process.poll() is None
             time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "interrupted: 1 part kept" in said
     first = target.read_text().splitlines()[0]

@@ -321,8 +321,9 @@ def test_window_too_small_for_a_segment_is_one_clear_line(
 
 
 @pytest.mark.slow
-def test_real_llama_cpp_server_with_smollm2(tmp_path: Path) -> None:
+def test_real_llama_cpp_server_with_smollm2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server of llama.cpp in a process of its own, on loopback, with the embedded weights."""
+    monkeypatch.setenv("AWESUM_TIMEOUT", "600")  # other tests may be using both cores
     from awesum.weights import SMOLLM2_WHEEL
 
     program = f"""
