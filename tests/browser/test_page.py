@@ -89,6 +89,12 @@ def test_each_format_is_summarized_and_its_passages_are_lit(page: Any, name: str
     assert lit(page) == found[0]["source"]["text"]
 
 
+IN_SIGHT = """() => {
+    const [shown, pane] = ["mark.active", "#source"].map((name) => document.querySelector(name).getBoundingClientRect())
+    return pane.top <= shown.top && shown.top <= pane.bottom
+}"""
+
+
 @pytest.mark.parametrize("text", [topical_text(60), "😀 " + topical_text(40).replace("cost", "𝄞 costs")])
 def test_every_sentence_lights_exactly_the_characters_it_rests_on(page: Any, client: Client, text: str) -> None:
     summary = summarize(page, text.encode())
@@ -97,9 +103,7 @@ def test_every_sentence_lights_exactly_the_characters_it_rests_on(page: Any, cli
         page.locator(".sentence").nth(place).click()
         source = sentence["source"]
         assert lit(page) == kept[source["start"] : source["end"]] == source["text"]
-        shown = page.locator("mark.active").first.bounding_box()
-        pane = page.locator("#source").bounding_box()
-        assert pane["y"] <= shown["y"] <= pane["y"] + pane["height"]
+        page.wait_for_function(IN_SIGHT)  # it is scrolled to, smoothly
     shoot(page, "text")
 
 
