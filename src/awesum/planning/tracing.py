@@ -251,16 +251,8 @@ def _eager(
     return weights @ value
 
 
-def _fused(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor:
+def _fused(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **options: Any) -> torch.Tensor:
+    """Mask, dropout and scale are computed inside the kernel, and hold nothing."""
     found: torch.Tensor = _FusedAttention.apply(query, key, value)  # type: ignore[no-untyped-call]
     return found
 
