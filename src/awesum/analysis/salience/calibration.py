@@ -100,7 +100,9 @@ def rate(
         scores = scores + mixture.mentioned * np.maximum(shares - enough, 0)
     weights = np.concatenate([mixture.stems * sigmoid(estimates.stems), mixture.pairs * sigmoid(estimates.pairs)])
     many = max(len(scores), 1)
-    each = np.unique(estimates.places * many + estimates.owners)  # a sentence may have a concept twice
+    each = estimates.places * many + estimates.owners
+    each.sort()
+    each = each[np.diff(each, prepend=-1) > 0]  # a sentence may have a concept twice
     coverage = Coverage(weights, each // many, each % many)
     length = calibration.length * float(np.exp(np.float32(estimates.length)))
     return Ratings(scores.astype(np.float32), length, calibration.redundant, coverage)

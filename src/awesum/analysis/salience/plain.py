@@ -42,6 +42,8 @@ EPSILON = 1e-5
 """Of a LayerNorm."""
 ROWS = 512
 """Sentences that are computed at once: fewer would be slower, more would take more RAM."""
+ATTENDING = 128
+"""Sentences whose attention to all others of their chunk is computed at once."""
 WITHIN = 8 * ROWS
 """Words in these sentences, or occurrences of concepts, that are looked up at once."""
 
@@ -118,7 +120,7 @@ class PlainSalience:
         stem = _means_of(weights["stem.weight"], stem_rows(words.ids), words.counts)  # (N, d)
         pairs, pair_owners = words.pairs
         pair_counts = np.bincount(pair_owners, minlength=len(words))
-        pair = _means_of(weights["pair.weight"], pair_rows(pairs), pair_counts)
+        pair_ends = np.cumsum(pair_counts)
         mean = stem.mean(0, keepdims=True)
         query = weights["stem.weight"][stem_rows(asked)].mean(0, keepdims=True) if len(asked) else np.zeros_like(mean)
         common = _normalized(mean)
@@ -126,18 +128,35 @@ class PlainSalience:
         def embedded(own: slice) -> Array:
             heading = words.heading_before[own]
             above = np.where((heading >= 0)[:, None], stem[np.maximum(heading, 0)], np.float32(0))
-            topics = [stem[own], 8 * stem[own] * common, above, 4 * stem[own] * query, pair[own]]
+            counts = pair_counts[own]
+            inside = slice(pair_ends[own.start] - counts[0], pair_ends[own.stop - 1])
+            pair = _means_of(weights["pair.weight"], pair_rows(pairs[inside]), counts)
+            topics = [stem[own], 8 * stem[own] * common, above, 4 * stem[own] * query, pair]
             return self._linear("embed", np.concatenate([*topics, counted[own]], -1))
 
+        read = [self._read_chunk(chunk, len(words), embedded, counted) for chunk in _chunks(len(words))]
+        scores, told, total = zip(*read, strict=True)
+        about = [document_features(words, asked=len(asked) > 0), mean[0], sum(total) / np.float32(len(words))]
+        return np.concatenate(scores), np.split(np.concatenate(told), 2, -1), np.concatenate(about)
+
+    def _read_chunk(
+        self, chunk: slice, count: int, embedded: Callable[[slice], Array], counted: Array
+    ) -> tuple[Array, Array, Array]:
+        """The scores of a chunk's sentences, what they tell, and the sum of what they say in their context.
+
+        `embedded` gives the embeddings of any of the document's `count` sentences, of which some around the chunk are
+        needed too.
+        """
+        margin = self._weights["beside.weight"].shape[-1] // 2
+        around = slice(max(chunk.start - margin, 0), min(chunk.stop + margin, count))
+        hidden = self._beside(_of_rows(embedded, around))[chunk.start - around.start :][: chunk.stop - chunk.start]
+        context = self._context(hidden)
+
         def scored(own: slice) -> Array:
-            joined = np.concatenate([hidden[own], context[own], counted[own]], -1)
+            joined = np.concatenate([hidden[own], context[own], counted[chunk][own]], -1)
             return self._linear("scorer.3", _gelu(self._linear("scorer.0", joined)))
 
-        hidden = self._beside(_of_rows(embedded, len(words)))
-        chunks = np.array_split(hidden, _cuts(len(hidden)))
-        context = np.concatenate([self._context(chunk) for chunk in chunks])
-        about = np.concatenate([document_features(words, asked=len(asked) > 0), mean[0], context.mean(0)])
-        return _of_rows(scored, len(words)), np.split(self._linear("tell", context), 2, -1), about
+        return _of_rows(scored, _all(hidden)), self._linear("tell", context), context.sum(0)
 
     def _linear(self, name: str, inputs: Array) -> Array:
         return inputs @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
@@ -157,7 +176,7 @@ class PlainSalience:
                     found[:, group] += padded[own.start + tap :][:rows, group] @ weight[group, :, tap].T
             return hidden[own] + _gelu(found)
 
-        return _of_rows(block, len(hidden))
+        return _of_rows(block, _all(hidden))
 
     def _context(self, hidden: Array) -> Array:
         """The self-attention layers over all sentences."""
@@ -165,7 +184,7 @@ class PlainSalience:
         while f"context.layers.{layer}.norm1.weight" in self._weights:
             name = f"context.layers.{layer}"
             hidden = hidden + self._attention(f"{name}.self_attn", self._norm(f"{name}.norm1", hidden))
-            hidden = hidden + _of_rows(partial(self._feed_forward, name, hidden), len(hidden))
+            hidden = hidden + _of_rows(partial(self._feed_forward, name, hidden), _all(hidden))
             layer += 1
         return self._norm("context.norm", hidden)
 
@@ -174,25 +193,35 @@ class PlainSalience:
         return self._linear(f"{name}.linear2", inner)
 
     def _attention(self, name: str, inputs: Array) -> Array:
-        every = inputs @ self._weights[f"{name}.in_proj_weight"].T + self._weights[f"{name}.in_proj_bias"]
-        size = every.shape[1] // 3 // self._heads
+        weight, bias = self._weights[f"{name}.in_proj_weight"], self._weights[f"{name}.in_proj_bias"]
+        size = inputs.shape[1] // self._heads
         found = np.empty_like(inputs)
         for head in range(self._heads):
             own = slice(head * size, (head + 1) * size)
-            query, key, value = (part[:, own] for part in np.split(every, 3, -1))
-            for start in range(0, len(inputs), ROWS):
-                scores = query[start : start + ROWS] @ key.T / np.float32(math.sqrt(size))
-                scores = np.exp(scores - scores.max(-1, keepdims=True))
-                found[start : start + ROWS, own] = (scores @ value) / scores.sum(-1, keepdims=True)
+            query, key, value = (
+                inputs @ part.T + added
+                for part, added in zip(
+                    weight.reshape(3, -1, inputs.shape[1])[:, own], bias.reshape(3, -1)[:, own], strict=True
+                )
+            )
+            for start in range(0, len(inputs), ATTENDING):
+                scores = query[start : start + ATTENDING] @ key.T
+                scores /= np.float32(math.sqrt(size))
+                scores -= scores.max(-1, keepdims=True)
+                np.exp(scores, out=scores)
+                found[start : start + ATTENDING, own] = (scores @ value) / scores.sum(-1, keepdims=True)
         return self._linear(f"{name}.out_proj", found)
 
     def _norm(self, name: str, inputs: Array) -> Array:
-        centred = inputs - inputs.mean(-1, keepdims=True)
-        variance = (centred * centred).mean(-1, keepdims=True)
-        return (
-            centred / np.sqrt(variance + np.float32(EPSILON)) * self._weights[f"{name}.weight"]
-            + self._weights[f"{name}.bias"]
-        )
+        def block(own: slice) -> Array:
+            centred = inputs[own] - inputs[own].mean(-1, keepdims=True)
+            variance = (centred * centred).mean(-1, keepdims=True)
+            return (
+                centred / np.sqrt(variance + np.float32(EPSILON)) * self._weights[f"{name}.weight"]
+                + self._weights[f"{name}.bias"]
+            )
+
+        return _of_rows(block, _all(inputs))
 
     def _concept_scores(self, kind: str, found: ConceptArrays, told: Array, scores: Array) -> Array:
         """See `Extractor._concept_scores`."""
@@ -210,16 +239,26 @@ class PlainSalience:
         return _of_groups(score, counts)
 
 
-def _cuts(count: int) -> list[int]:
-    """Where a long document is cut into chunks whose sentences attend to each other, as torch's `chunk` does it."""
+def _chunks(count: int) -> list[slice]:
+    """The chunks of a long document whose sentences attend to each other, cut as torch's `chunk` does it."""
     pieces = -(-count // TOGETHER)
     each = -(-count // max(pieces, 1))
-    return list(range(each, count, each)) if each else []
+    return [slice(start, min(start + each, count)) for start in range(0, count, max(each, 1))]
 
 
-def _of_rows(compute: Callable[[slice], Array], count: int, at_once: int = ROWS) -> Array:
-    """The rows that `compute` gives for slices of all `count`, a slice at a time, so that what it needs stays small."""
-    return np.concatenate([compute(slice(start, start + at_once)) for start in range(0, max(count, 1), at_once)])
+def _all(values: Array) -> slice:
+    return slice(0, len(values))
+
+
+def _of_rows(compute: Callable[[slice], Array], rows: slice, at_once: int = ROWS) -> Array:
+    """What `compute` gives for `rows`, `at_once` at a time, so that what it needs stays small."""
+    first = compute(slice(rows.start, min(rows.start + at_once, rows.stop)))
+    found = np.empty((rows.stop - rows.start, *first.shape[1:]), dtype=first.dtype)
+    found[: len(first)] = first
+    for start in range(rows.start + at_once, rows.stop, at_once):
+        own = slice(start, min(start + at_once, rows.stop))
+        found[start - rows.start :][:at_once] = compute(own)
+    return found
 
 
 def _of_groups(compute: Callable[[slice, slice], Array], counts: NDArray[np.integer]) -> Array:
@@ -286,4 +325,4 @@ def _gelu(values: Array) -> Array:
         inputs = values[own]
         return (inputs * 0.5 * (1 + _erf(inputs * np.float32(math.sqrt(0.5))))).astype(np.float32)
 
-    return _of_rows(block, len(values), ROWS // 8)
+    return _of_rows(block, _all(values), ROWS // 8)

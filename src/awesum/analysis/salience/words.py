@@ -9,14 +9,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from awesum.analysis.sentences import ends_sentence
 from awesum.length import count_words
-from awesum.stems import STEMS, stems
+from awesum.stems import stems
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,12 +93,7 @@ class Words:
 
 def stem_ids(text: str) -> NDArray[np.uint32]:
     """The stems of a text as numbers."""
-    return np.array([_number(stem) for stem in stems(text)], dtype=np.uint32)
-
-
-@lru_cache(STEMS)
-def _number(stem: str) -> int:
-    return zlib.crc32(stem.encode())
+    return np.array([zlib.crc32(stem.encode()) for stem in stems(text)], dtype=np.uint32)
 
 
 def pairs_of(ids: NDArray[np.uint32]) -> NDArray[np.uint64]:
