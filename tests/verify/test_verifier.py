@@ -122,9 +122,15 @@ def test_sentence_of_any_length_has_a_support(size: int, shipped: Verifier) -> N
 def test_other_languages_are_left_to_the_exact_checks(sentence: str) -> None:
     model = Counting()
     verifier = Verifier(model)
-    support = verifier.support([f"{sentence[:-1]} 2015.", "Noch ein Satz ohne Sinn und Verstand."], sentence)
+    sources = [f"{sentence[:-1]} 2015.", "Noch ein Satz ohne Sinn und Verstand."]
+    [written, copied] = verifier.judge(sources, [sentence, sources[0]])
     assert not model.pairs
-    assert 0 <= support <= 1
+    assert 0 <= written.support <= 1
+    assert not verifier.supports(written), "in other words than the source, and nobody can tell"
+    assert verifier.supports(copied)
+    assert verifier.supports(verifier.judge([sentence], [sentence])[0])
+    exact = Verifier()
+    assert exact.supports(exact.judge(sources, [sentence])[0]) is (written.support >= 0.5), "asked for by name"
     assert not verifier.can_judge(sentence)
     assert verifier.can_judge(STUDY[0])
 

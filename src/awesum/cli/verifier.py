@@ -72,7 +72,7 @@ def _check(options: argparse.Namespace) -> int:
     sources = [" ".join(text[start:end].split()) for start, end in sentence_spans(text, document.blocks)]
     verifier = Verifier.load(options.verifier)
     if verifier.scorer and not verifier.can_judge(text):
-        note("the verifier knows English only: the sentence was verified by exact checks alone")
+        note("the verifier knows English only: its exact checks give the support, and it trusts copied sentences alone")
     [verdict] = verifier.judge(sources, [options.sentence])
     near = [sources[index] for index in verdict.sources]
     if options.json:

@@ -2,7 +2,8 @@
 
 The statement is compared with the source sentences nearest to it: by exact checks (`claims`) of figures, names,
 negation, modality and direction, and by a model that has learned to tell true statements from corrupted ones. Text in a
-language that the model does not know is left to the exact checks.
+language that the model does not know is scored by the exact checks, and counts as supported only where it is a copy: of
+eleven other sentences that agreed in every check, six were false.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class Verdict(NamedTuple):
     support: float
     sources: tuple[int, ...]
     """The source sentences that it was compared with, the nearest first."""
+    is_judged: bool = True
+    """False for anything but a copy in a language that the model does not know: nobody can tell whether it is true."""
 
 
 class Scorer(Protocol):
@@ -127,7 +130,7 @@ class Verifier:
     def supports(self, verdict: Verdict, *, strict: bool = False) -> bool:
         """Whether a statement is supported well enough to be kept."""
         least = self.calibration.strict if strict else self.calibration.threshold
-        return bool(verdict.sources) and verdict.support >= least
+        return verdict.is_judged and bool(verdict.sources) and verdict.support >= least
 
     def judge(self, sources: Sequence[str], statements: Sequence[str]) -> list[Verdict]:
         """The verdict on each statement."""
@@ -157,11 +160,11 @@ class Verifier:
             support = self.calibration.support(next(logits), agreed) if is_judged else exact_support(agreed)
             if not has_all(plain, statement):
                 support *= CONTRADICTED
-            verdicts[at] = Verdict(min(support, MOST), tuple(near))
+            verdicts[at] = Verdict(min(support, MOST), tuple(near), is_judged or self.scorer is None)
         return [verdict for verdict in verdicts if verdict is not None]
 
     def can_judge(self, text: str) -> bool:
-        """Whether the model knows the language of a text; otherwise the exact checks decide alone."""
+        """Whether the model knows the language of a text; otherwise support comes from the exact checks alone."""
         return self.scorer is not None and (not self.scorer.english_only or is_english(text))
 
 
