@@ -424,4 +424,4 @@ class WholeDocument(OwnWords):
 
 def _note_on_language(verifier: Verifier, analysis: Analysis) -> Iterator[str]:
     if verifier.scorer and not verifier.can_judge(analysis.document.text[:LANGUAGE_SHOWS]):
-        yield "the verifier knows English only: of this document it trusts copied sentences alone"
+        yield "the verifier knows English only: it trusts nothing but copied sentences; --verifier takes another"
