@@ -106,41 +106,44 @@ def _in_runs(is_last: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.
 def _stems(words: Words, rarity: NDArray[np.float32]) -> list[NDArray[np.float64]]:
     """From `common_words` to `like_headings`: how common a sentence's stems and pairs are, how rare in general, and its
     cosine with the document, its opening, its ending and its headings (square roots of counts times rarity)."""
+    of_pairs = _pairs(words)  # first, because it takes the most memory
     count, owners = len(words), words.owners
     known, first, place, counts = np.unique(words.ids, return_index=True, return_inverse=True, return_counts=True)
     rare = rarity[stem_rows(known)]
-    weights = rare[place]
-    logs = np.log(counts)[place]
     totals = np.maximum(words.counts, 1)
 
-    def mean(values: NDArray[np.floating]) -> NDArray[np.float64]:
-        return np.bincount(owners, values, minlength=count) / totals
+    def mean(of_stems: NDArray[np.floating]) -> NDArray[np.float64]:
+        return np.bincount(owners, of_stems[place], minlength=count) / totals
 
-    lengths = np.sqrt(np.maximum(np.bincount(owners, weights**2, minlength=count), 1e-6))
+    lengths = np.sqrt(np.maximum(np.bincount(owners, (rare**2)[place], minlength=count), 1e-6))
 
     def like(among: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Four times the cosine with the stems that are `among` these."""
         vector = np.sqrt(np.bincount(place[among], minlength=len(known))) * rare
-        products = np.bincount(owners, weights * vector[place], minlength=count)
+        products = np.bincount(owners, (rare * vector)[place], minlength=count)
         return 4 * products / lengths / (np.linalg.norm(vector) + 1e-6)
 
-    new = np.zeros(len(words.ids))
-    new[first] = 1
-    pairs, pair_owners = words.pairs
-    _, pair_place, pair_counts = np.unique(pairs, return_inverse=True, return_counts=True)
-    pair_totals = np.maximum(np.bincount(pair_owners, minlength=count), 1)
     edge = max(1, round(EDGE * count))
     return [
-        mean(logs) / 3,
-        mean(logs * weights) / 3,
-        mean(weights) / 8,
-        mean(new),
-        np.bincount(pair_owners, np.log(pair_counts)[pair_place], minlength=count) / pair_totals,
-        np.bincount(pair_owners, (pair_counts > 1)[pair_place], minlength=count) / pair_totals,
+        mean(np.log(counts)) / 3,
+        mean(np.log(counts) * rare) / 3,
+        mean(rare) / 8,
+        np.bincount(owners[first], minlength=count) / totals,
+        *of_pairs,
         like(np.ones(len(owners), dtype=bool)),
         like(owners < edge),
         like(owners >= count - edge),
         like(words.headings[owners]),
+    ]
+
+
+def _pairs(words: Words) -> list[NDArray[np.float64]]:
+    """How common a sentence's pairs are, and the share of them that occur again."""
+    pairs, owners = words.pairs
+    _, place, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+    totals = np.maximum(np.bincount(owners, minlength=len(words)), 1)
+    return [
+        np.bincount(owners, of_pairs[place], minlength=len(words)) / totals for of_pairs in (np.log(counts), counts > 1)
     ]
 
 
