@@ -292,7 +292,12 @@ def _check_packages(settings: TrainingSettings) -> None:
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
         raise AwesumError(f"there is no optimizer {settings.optim!r}: {hint}")
     try:
-        arguments = TrainingArguments(output_dir=settings.output, optim=settings.optim, report_to="none")
+        arguments = TrainingArguments(
+            output_dir=settings.output,
+            optim=settings.optim,
+            report_to="none",
+            use_cpu=choose_device()[0].type == "cpu",
+        )
         AwesomeTrainer.get_optimizer_cls_and_kwargs(arguments)
     except (ImportError, ValueError, RuntimeError, AssertionError) as error:
         package = "bitsandbytes" if not find_spec("bitsandbytes") and _is_of_bitsandbytes(settings.optim) else ""
