@@ -146,7 +146,8 @@ def test_interrupted_command_keeps_its_parts_and_resumes(tmp_path: Path) -> None
     command = [sys.executable, "-m", "awesum", "summarize", SAMPLE, "--style", "abstract"]
     command += ["--length", "400w", "-o", str(target)]
     parts = tmp_path / "summary.txt.partial.jsonl"
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+    heed = partial(signal.signal, signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
         while not parts.exists():
             assert process.poll() is None
             time.sleep(0.2)
