@@ -11,7 +11,7 @@ from awesum.settings import AWESUM, Settings, Style
 
 DESCRIPTION = (
     "Summarize every document of a corpus into a folder of Parquet files, one row per document: the summary, its "
-    "parts, the source of each sentence, figures, notes, or the error. Killed at any moment, the same command "
+    "parts, the source of each sentence, figures and notes, or the error. Whenever it is killed, the same command "
     "resumes; no document has two rows."
 )
 EXAMPLES = """\
@@ -42,7 +42,7 @@ def add_arguments(parser: Parser) -> None:
     add("--id-column", metavar="NAME", help="the column that names a document (default: id, if there is one)")
     add("--query-column", metavar="NAME", help="the column with a query per document (default: query, if there is one)")
     add("--system", metavar="SYSTEM", help="a name from `awesum systems` (default: that of the model, or extract)")
-    add("--model", metavar="NAME_OR_PATH", help="weights: a folder, a name on the hub, smollm2 or awesum")
+    add("--model", metavar="NAME_OR_PATH", help="the model that writes, as in `awesum summarize`")
     add("--length", metavar="LENGTH",
         help="200w, 12s, 5%% or auto (default: 200w, or whatever a trained model decides)")  # fmt: skip
     add("--query", metavar="TEXT", help="a question or topic that every summary should focus on")
@@ -52,7 +52,7 @@ def add_arguments(parser: Parser) -> None:
     add("--strict", action="store_true", help="keep a written sentence only if its source fully supports it")
     add("--verifier", metavar="NAME_OR_PATH", help="what judges written sentences (default: the shipped one)")
     add("--max-memory", metavar="SIZE", help="memory limit of each worker, for example 2GB (default: none)")
-    add("--retry-failed", action="store_true", help="try again the documents whose row has an error")
+    add("--retry-failed", action="store_true", help="retry the documents whose row has an error")
     add("--quiet", action="store_true", help="print no progress and no totals")
 
 

@@ -57,7 +57,8 @@ def add_arguments(parser: Parser) -> None:
     add = evaluate.add_argument
     add("--data", required=True, metavar="NAME_OR_FOLDER", help="a dataset, prepared or not")
     add("--split", default="validation", metavar="SPLIT", help="split to evaluate on (default: %(default)s)")
-    add("--extractor", metavar="FILE", help="the extractor to evaluate (default: the shipped one)")
+    add("--extractor", metavar="PATH",
+        help="a file, or a folder of `--system extractor` (default: the shipped one)")  # fmt: skip
     add("--documents", type=int, metavar="N", help="number of documents, evenly spread (default: all)")
     add("--reference-length", action="store_true", help="give every system the length of the reference")
     add("--processes", type=int, metavar="N", help="number of worker processes (default: one per core)")

@@ -42,7 +42,7 @@ EMBEDDED: list[dict[str, Any]] = [
 
 def add_arguments(parser: Parser) -> None:
     """The flags of `awesum models`."""
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Say how much memory a training step of a system takes on a GPU, without a GPU and without weights: the step is "
-    "traced with tensors that have shapes and no contents. Takes the settings of `awesum train`, too."
+    "traced with tensors that have shapes and no contents. The settings of `awesum train` are flags here too."
 )
 EXAMPLES = """\
 examples:
   awesum plan awesome --gpu-memory 24GB                                      does it fit?
-  awesum plan awesome --memory-layers all --precision bf16 --optim adamw_8bit
-  awesum plan longformer --input-tokens 8192 --gpu-memory 27GB               and the longest input that does
+  awesum plan awesome --memory-layers all --precision bfloat16 --optim adamw_8bit
+  awesum plan longformer --input-tokens 8192 --gpu-memory 27GB               and the longest input that fits
   awesum plan pagesum --pages 20 --generate                                  for writing, not for training
   awesum plan mine.yaml                                                      a recipe
   awesum plan block-attention --plot growth.svg                              peak against length
@@ -48,9 +48,7 @@ def add_arguments(parser: Parser) -> None:
     plan.add_argument(
         "--target-tokens", type=int, metavar="N", help="tokens of a summary, or of a segment's part of it"
     )
-    plan.add_argument(
-        "--segment-tokens", type=int, metavar="N", help="tokens of a segment (default: the most there are)"
-    )
+    plan.add_argument("--segment-tokens", type=int, metavar="N", help="tokens of a segment (default: its upper limit)")
     plan.add_argument("--segments", type=int, metavar="N", help="segments of a document, instead of --input-tokens")
     plan.add_argument(
         "--attention",
@@ -151,10 +149,10 @@ def described(plan: Plan, request: Request) -> str:
 
 def _longest(plan: Plan) -> str:
     if plan.longest_input_tokens is None:
-        return "documents of any length do: the peak does not grow with them"
+        return "documents of any length fit: the peak does not grow with them"
     if not plan.longest_input_tokens:
-        return "not even the shortest document does"
-    return f"the longest input that does has {plan.longest_input_tokens:,} tokens"
+        return "not even the shortest document fits"
+    return f"the longest input that fits has {plan.longest_input_tokens:,} tokens"
 
 
 def _table(options: argparse.Namespace) -> int:

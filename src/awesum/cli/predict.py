@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
     add("--raw", action="store_true", help="the model's text untouched, rather than the checked text that a user gets")
     add("--model", metavar="NAME_OR_PATH", help="other weights for a named system")
     add("--max-memory", metavar="SIZE", help="memory limit, for example 2GB (default: none)")
-    add("-o", "--output", required=True, metavar="FILE.jsonl", help="where the predictions go, one JSON object a row")
+    add("-o", "--output", required=True, metavar="FILE.jsonl", help="where the predictions go, one JSON object per row")
     add("--quiet", action="store_true", help="print no progress bar and no totals")
 
 

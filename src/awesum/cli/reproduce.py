@@ -12,7 +12,7 @@ from awesum.metrics import parse_options
 
 DESCRIPTION = (
     "Make a table of the paper: train every row (or take a finished run), summarize the test documents, score the "
-    "summaries by all measures that are available, and write the table with our numbers beside the paper's "
+    "summaries by every metric that is available, and write the table with our numbers beside the paper's "
     "(table.md, table.tex, table.json, speed.svg). Each row is a recipe (`awesum recipes`). After an interruption the "
     "same command resumes; a row that fails is reported, and the others go on."
 )

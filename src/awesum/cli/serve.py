@@ -20,8 +20,8 @@ DESCRIPTION = (
 )
 EXAMPLES = """\
 examples:
-  awesum serve --open                                       and the browser shows the page
-  awesum serve --no-history                                 forget everything when it ends
+  awesum serve --open                                       opens the page in the browser
+  awesum serve --no-history                                 forgets everything when it stops
   awesum serve --port 0 --max-memory 2GB --max-upload 50MB
   awesum serve --host 0.0.0.0 --token "$SECRET"             for other machines too: only in a network you trust
 """
@@ -30,13 +30,13 @@ examples:
 def add_arguments(parser: Parser) -> None:
     """The flags of `awesum serve`."""
     add = parser.add_argument
-    add("--port", type=int, default=8440, metavar="PORT", help="where it listens; 0 for any free one (default: 8440)")
+    add("--port", type=int, default=8440, metavar="PORT", help="port to listen on; 0 for any free one (default: 8440)")
     add("--host", default="127.0.0.1", metavar="ADDRESS",
-        help="the address it listens on (default: 127.0.0.1, this machine alone); others need a --token")  # fmt: skip
-    add("--token", metavar="TEXT", help="what whoever comes in has to know (default: a new random one at each start)")
+        help="address to listen on (default: 127.0.0.1, this machine alone); others need a --token")  # fmt: skip
+    add("--token", metavar="TEXT", help="secret that every request must carry (default: a new one at each start)")
     add("--open", action="store_true", help="open the page in the browser")
     add("--model", metavar="NAME_OR_PATH",
-        help=f"what writes, as in `awesum summarize` (default: {AWESUM}, where writing is asked for)")  # fmt: skip
+        help=f"the model that writes, as in `awesum summarize` (default: {AWESUM})")  # fmt: skip
     add("--max-upload", default="200MB", metavar="SIZE", help="the largest document it takes (default: %(default)s)")
     add("--max-memory", metavar="SIZE", help="memory limit, for example 2GB (default: none)")
     add("--read-memory", metavar="SIZE",
@@ -48,7 +48,7 @@ def add_arguments(parser: Parser) -> None:
     history.add_argument(
         "--folder", metavar="FOLDER", help="where documents and summaries are kept (default: in the user's data folder)"
     )
-    history.add_argument("--no-history", action="store_true", help="keep nothing after the end")
+    history.add_argument("--no-history", action="store_true", help="keep nothing after the server stops")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -57,7 +57,7 @@ def add_arguments(parser: Parser) -> None:
         help="memory limit of the process that reads a document (default: 1GB)")  # fmt: skip
     add("--read-timeout", type=float, metavar="SECONDS",
         help="time limit of reading one document (default: 15, and 2 more for each megabyte)")  # fmt: skip
-    add("--fields", metavar="NAME,NAME", help="of a CSV or JSON file, the columns or keys whose text is to be read")
+    add("--fields", metavar="NAME,NAME", help="columns or keys to read from a CSV or JSON file")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", dest="form", action="store_const", const="json", default="text",
                       help="print everything as JSON: parts, their sources, figures, settings")  # fmt: skip

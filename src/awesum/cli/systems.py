@@ -18,7 +18,7 @@ examples:
 
 def add_arguments(parser: Parser) -> None:
     """The flags of `awesum systems`."""
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,9 +12,9 @@ from awesum.files import check_output
 from awesum.training.settings import read_settings
 
 DESCRIPTION = (
-    "Train a system on documents with reference summaries, in memory that does not grow with the length of the "
-    "documents. After an interruption, the same command resumes from the last checkpoint. What was set, the loss and "
-    "the figures are in run.json in the output folder."
+    "Train a system on documents with reference summaries. Those that go from segment to segment (awesome, se3, "
+    "adapter) take memory that does not grow with the document. After an interruption, the same command resumes from "
+    "the last checkpoint. run.json in the output folder records the settings, the losses and the figures."
 )
 EXAMPLES = """\
 examples:

@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
     train = commands.add_parser(
         "train",
         help="train a verifier on a dataset's own texts",
-        description="Make true and corrupted statements of the train splits, and learn to tell them apart.",
+        description="Make true and corrupted statements from the train splits, and learn to tell them apart.",
         epilog=EXAMPLES,
     )
     train.set_defaults(call=_train)

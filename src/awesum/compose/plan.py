@@ -119,7 +119,7 @@ class Verbatim(Plan):
     def notes(self, parts: Sequence[Part], complete: bool) -> Iterator[str]:
         """What was left out of speech."""
         if self.analysis.turns:
-            yield "a transcript: speakers are named, hesitations and repeated words left out of what they say"
+            yield "a transcript: speakers are named, and hesitations and repeated words are left out"
 
 
 class Paraphrase(Plan):

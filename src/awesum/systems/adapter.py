@@ -49,13 +49,13 @@ class AdapterSettings:
         3, "layers with a memory: how many of the last, all, or numbers such as 9,11"
     )
     memory_size: int = setting(256, "slots of a memory")
-    compression_ratio: int = setting(5, "hidden states that a compressive memory makes one of")
+    compression_ratio: int = setting(5, "hidden states that a compressive memory merges into one")
     salient: str = setting(
         "none", "none, text (salient sentences of other segments) or rewrite (paraphrase the segment's own)"
     )
     salient_size: int = setting(256, "tokens of salient text")
     update: str = setting("low-rank", "how the last layers change: none, low-rank or full")
-    update_layers: int = setting(3, "how many last layers change")
+    update_layers: int = setting(3, "number of last layers that change")
     rank: int = setting(64, "rank of a low-rank update")
     memory_depth: int | None = setting(1, MEMORY_DEPTH)
     new_learning_rate: float | None = setting(

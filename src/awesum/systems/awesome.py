@@ -64,7 +64,7 @@ class AwesomeSettings(BartSettings):
         3, "layers with a memory: how many of the last, all, or numbers such as 9,11"
     )
     memory_size: int = setting(1024, "slots of a memory")
-    compression_ratio: int = setting(5, "hidden states that a compressive memory makes one of")
+    compression_ratio: int = setting(5, "hidden states that a compressive memory merges into one")
     memory_direction: str = setting("forward", "forward, or both: the encoder also remembers from the end")
     memory_depth: int | None = setting(1, MEMORY_DEPTH)
     new_learning_rate: float | None = setting(None, "peak learning rate of the new weights (default: learning_rate)")

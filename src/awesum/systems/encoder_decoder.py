@@ -26,10 +26,10 @@ class WritingSettings:
     changeable: ClassVar[tuple[str, ...]] = ("gradient_checkpointing",)
     """Settings that may change when a run is resumed: they cost time or memory, and change no result."""
 
-    gradient_checkpointing: bool = setting(False, "compute layers twice instead of keeping what they computed")
+    gradient_checkpointing: bool = setting(False, "recompute activations in the backward pass instead of keeping them")
     num_beams: int = setting(4, "beams when the trained model writes")
-    no_repeat_ngram: int = setting(5, "no run of this many tokens twice in a part; 0: no limit")
-    max_part: int = setting(1024, "tokens of a part at most")
+    no_repeat_ngram: int = setting(5, "no run of this many tokens occurs twice in a part; 0: no limit")
+    max_part: int = setting(1024, "maximum tokens of a part")
 
     def __post_init__(self) -> None:
         at_least(self, 1, "num_beams", "max_part")

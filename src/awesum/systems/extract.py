@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Extract(System):
-    """Selected sentences as they stand in the source. It needs no weights but those of the sentence encoder."""
+    """Selected sentences as they stand in the source. Without a query it needs no weights but the extractor's."""
 
     name = "extract"
     description = "the default: the most salient sentences, verbatim, selected by the shipped extractor"

@@ -24,7 +24,7 @@ class ExtractorSettings:
     changeable: ClassVar[tuple[str, ...]] = ("gradient_checkpointing",)
     defaults: ClassVar[Mapping[str, Any]] = {"max_tokens": None}
 
-    gradient_checkpointing: bool = setting(False, "compute layers twice instead of keeping what they computed")
+    gradient_checkpointing: bool = setting(False, "recompute activations in the backward pass instead of keeping them")
     heads: int = setting(8, "heads of the self-attention over sentences")
 
     def __post_init__(self) -> None:

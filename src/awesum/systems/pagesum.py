@@ -19,7 +19,7 @@ class PageSumSettings(LongInputSettings):
     defaults: ClassVar[Mapping[str, Any]] = {"max_tokens": None}
 
     pages: int = setting(3, "pages, over which the sentences of a document are split evenly")
-    page_size: int = setting(1024, "tokens of a page at most; the rest of it is cut, and reported")
+    page_size: int = setting(1024, "maximum tokens of a page; the rest of it is cut, and reported")
 
     def __post_init__(self) -> None:
         super().__post_init__()

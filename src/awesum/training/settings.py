@@ -73,11 +73,9 @@ class TrainingSettings:
         "adamw_torch_fused",
         "optimizer, by the library's name: adafactor, adamw_8bit and paged_adamw_8bit (with bitsandbytes), ...",
     )
-    offload: bool = setting(
-        False, "keep what the backward pass needs in the machine's memory, not on the GPU: slower, and smaller"
-    )
+    offload: bool = setting(False, "keep what the backward pass needs in RAM, not on the GPU: slower, and smaller")
     step_in_backward: bool = setting(
-        False, "take the optimizer's step in the backward pass, so that gradients are never all there"
+        False, "take the optimizer's step in the backward pass, so that gradients are never all in memory"
     )
     lora_rank: int = setting(0, "train LoRA of this rank instead of all weights of a BART; 0: all weights")
     precision: str = setting("auto", "auto, float32, bfloat16 or float16")
