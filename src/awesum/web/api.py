@@ -29,7 +29,16 @@ from awesum.version import __version__
 from awesum.web.answers import PAGE, busy, describe, disk_error, gone, http_error, serve_file, user_error
 from awesum.web.events import EventStream
 from awesum.web.jobs import Busy, Jobs
-from awesum.web.requests import LONGEST_QUERY, optional_text, read_body, read_json, to_settings, to_spans, wants_events
+from awesum.web.requests import (
+    LONGEST_QUERY,
+    is_json,
+    optional_text,
+    read_body,
+    read_json,
+    to_settings,
+    to_spans,
+    wants_events,
+)
 from awesum.web.store import ENDED, DocumentRecord, Store, SummaryRecord, to_name
 
 READING = 2
@@ -38,6 +47,8 @@ DRAWING = 2
 """Pages that are drawn at the same time."""
 UNREAD = 32
 """Uploads that may be on their way at the same time."""
+PASTED = 20_000_000
+"""Bytes of a text that comes as JSON, which is in RAM as a whole; larger ones come as files."""
 SMALL = 1_000_000
 """Bytes of a request that is not a document."""
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -127,20 +138,21 @@ class Api:
         if self._uploads >= UNREAD:
             raise Busy(self.jobs.seconds_until_room())
         self._uploads += 1
-        folder = self.store.new_folder()
         try:
-            source = await self._receive(request, folder)
-            record = await self._in_thread(self._reading, self._read, folder, source)
-        except BaseException:
-            self.store.discard(folder)
-            raise
+            folder = self.store.new_folder()
+            try:
+                source = await self._receive(request, folder)
+                record = await self._in_thread(self._reading, self._read, folder, source)
+            except BaseException:
+                self.store.discard(folder)
+                raise
         finally:
             self._uploads -= 1
         return JSONResponse(asdict(record), status_code=201)
 
     async def _receive(self, request: Request, folder: Path) -> Source:
         file = folder / "source"
-        if request.headers.get("content-type", "").partition(";")[0].strip() == "application/json":
+        if is_json(request):
             return await self._receive_text(request, file)
         name = to_name(request.query_params.get("name", ""))
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -150,7 +162,7 @@ class Api:
         return Source(b"", path=name, suffix=Path(name).suffix.lower(), file=str(file))
 
     async def _receive_text(self, request: Request, file: Path) -> Source:
-        given = await read_json(request, self.rules.max_upload)
+        given = await read_json(request, min(self.rules.max_upload, PASTED))
         name = to_name(optional_text(given, "name") or "Pasted text")
         if (address := optional_text(given, "url")) is not None:
             if not self.rules.allow_urls:
@@ -205,9 +217,7 @@ class Api:
         record = self._document(request)
         document = await self._in_thread(self._drawing, self.store.text, record.id)
         text = document.text.encode("utf-8", "replace")  # one character for one, so that spans stay right
-        return Response(
-            text, media_type="text/plain; charset=utf-8", headers={"cache-control": "private, max-age=3600"}
-        )
+        return Response(text, media_type="text/plain; charset=utf-8", headers=self._caching)
 
     async def page(self, request: Request) -> Response:
         """A page of a PDF as an image."""
@@ -219,7 +229,12 @@ class Api:
         width = min(max(int(given), 50), 2400) if given.isascii() and given.isdecimal() and len(given) < 6 else 1200
         wanted = {"what": "image", "page": number - 1, "width": width}
         _, image = await self._in_thread(self._drawing, self._draw, record, wanted)
-        return Response(image, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
+        return Response(image, media_type="image/jpeg", headers=self._caching)
+
+    @property
+    def _caching(self) -> dict[str, str]:
+        """A document never changes; where nothing is to be kept, the browser keeps nothing either."""
+        return {"cache-control": "private, max-age=3600" if self.store.is_kept else "no-store"}
 
     async def boxes(self, request: Request) -> Response:
         """Where spans of the text stand on the pages of a PDF."""

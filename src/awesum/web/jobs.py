@@ -120,7 +120,7 @@ class Job:
             if self.progress != told and state not in ENDED:
                 told = self.progress
                 yield "progress", told, None
-            if self.record.state in ENDED and sent == len(self.parts):
+            if self.record.state in ENDED and sent >= len(self.parts):  # a resumed one may have fewer than before
                 yield self.record.state, asdict(self.record) | {"summary": self.result}, None
                 return
             await changed.wait()
@@ -160,7 +160,7 @@ class Jobs:
             job.stop.set()
         self._verbatim.shutdown(wait=True, cancel_futures=True)
         self._writer.close()
-        self._written.shutdown(wait=False, cancel_futures=True)
+        self._written.shutdown(wait=True, cancel_futures=True)
         for job in jobs:
             if not job.record.is_watched and job.record.state == "stopped":
                 self.store.change(job.record, state="waiting")
@@ -235,7 +235,8 @@ class Jobs:
         if job is None:
             return
         job.stop.set()
-        if self._futures[identity].cancel():
+        future = self._futures.get(identity)
+        if future is not None and future.cancel():
             self._no_longer_waiting()
             self._end(job, "stopped")
         self._writer.look()
@@ -429,12 +430,12 @@ class Writer(Thread):
             coming = [self._inbox.get()] if not (engine and engine.is_busy) else []
             while not self._inbox.empty():
                 coming.append(self._inbox.get())
+            new = [written for written in coming if written is not None]
+            self._here += new
             try:
-                for written in coming:
-                    if written is not None:
-                        self._here.append(written)
-                        engine = engine or self._new_engine()
-                        engine.add(written)
+                for written in new:
+                    engine = engine or self._new_engine()
+                    engine.add(written)
                 if engine is not None:
                     self._leave(engine)
                     if engine.is_busy:

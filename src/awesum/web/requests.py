@@ -33,7 +33,7 @@ async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
     if declared.isascii() and declared.isdecimal() and int(declared) > most:
         if int(declared) <= most + DISCARDED:
             await _discard(request)
-        raise _too_large(most)
+        raise _too_large(request, most)
     stream = request.stream()
     begun, size = time.monotonic(), 0
     while True:
@@ -45,7 +45,7 @@ async def read_body(request: Request, most: int) -> AsyncIterator[bytes]:
             return
         size += len(chunk)
         if size > most:
-            raise _too_large(most)
+            raise _too_large(request, most)
         seconds = time.monotonic() - begun
         if seconds > SILENCE and size < SLOWEST * (seconds - SILENCE):
             raise HTTPException(408, "the upload is too slow: send it again")
@@ -60,8 +60,14 @@ async def _discard(request: Request) -> None:
                 pass
 
 
-def _too_large(most: int) -> HTTPException:
-    return HTTPException(413, f"this is larger than {format_size(most)}: start the server with a larger --max-upload")
+def is_json(request: Request) -> bool:
+    """Whether the body of a request is said to be JSON, rather than a file as it is."""
+    return request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+
+
+def _too_large(request: Request, most: int) -> HTTPException:
+    advice = "send the text as a file" if is_json(request) else "start the server with a larger --max-upload"
+    return HTTPException(413, f"this is larger than {format_size(most)}: {advice}")
 
 
 async def read_json(request: Request, most: int) -> dict[str, Any]:
@@ -83,7 +89,7 @@ def optional_text(given: dict[str, Any], name: str) -> str | None:
     value = given.get(name)
     if value is not None and not isinstance(value, str):
         raise AwesumError(f"{name} has to be a text: see /api")
-    return value
+    return value if value is None else value.encode("utf-8", "replace").decode()  # halves of a character cannot be sent
 
 
 def to_settings(given: dict[str, Any]) -> Settings:

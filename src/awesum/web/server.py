@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import uvicorn
 from starlette.applications import Starlette
@@ -77,7 +78,7 @@ class Server:
         @asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
             self.jobs.start(asyncio.get_running_loop())
-            started(f"{address.url}/#token={token}")
+            started(f"{address.url}/#token={quote(token, safe='')}")
             yield
 
         inner.router.lifespan_context = lifespan
@@ -116,8 +117,9 @@ def listen(host: str, port: int) -> socket.socket:
     """The open port, or the reason why there is none in one line."""
     try:
         family, kind, number, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
-        raise AwesumError(f"there is no address {host!r} ({error.strerror or error}): leave out --host") from error
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise AwesumError(f"there is no address {host!r} ({reason}): leave out --host") from error
     listening = socket.socket(family, kind, number)
     if sys.platform != "win32":
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -35,6 +35,10 @@ ENDED: tuple[State, ...] = ("done", "stopped", "failed")
 
 KEPT_CHARACTERS = 20_000_000
 """Of documents in RAM, which are there again when the next question comes."""
+TEMPORARY = "awesum-serve-"
+"""How the folder of a server that keeps no history begins."""
+ABANDONED = 60.0
+"""Seconds after which such a folder that no server has locked belongs to one that was killed."""
 _ID = re.compile(r"[0-9a-f]{20}")
 _LONGEST_NAME = 200
 
@@ -98,6 +102,7 @@ class Store:
     @classmethod
     def open(cls, folder: Path) -> Store:
         """The history of earlier runs; refused while another server has it."""
+        _check_ours(folder)
         _make_private(folder)
         _make_private(folder / "documents")
         _make_private(folder / "summaries")
@@ -114,10 +119,14 @@ class Store:
     @classmethod
     def temporary(cls) -> Store:
         """A folder for this run alone."""
-        folder = Path(tempfile.mkdtemp(prefix="awesum-serve-"))
+        folder = Path(tempfile.mkdtemp(prefix=TEMPORARY))
         _make_private(folder / "documents")
         _make_private(folder / "summaries")
-        return cls(folder, is_kept=False)
+        store = cls(folder, is_kept=False)
+        store._file_lock = files.Lock(folder / "history")
+        store._file_lock.acquire()
+        _remove_abandoned(folder.parent)
+        return store
 
     def close(self) -> None:
         """Forget everything if nothing is to be kept."""
@@ -134,8 +143,8 @@ class Store:
             with suppress(OSError, ValueError, TypeError):
                 self._summaries[path.parent.name] = SummaryRecord(**json.loads(path.read_text(encoding="utf-8")))
         for path in [*(self.folder / "documents").iterdir(), *(self.folder / "summaries").iterdir()]:
-            known = self._documents if path.parent.name == "documents" else self._summaries
-            if path.name not in known:  # of a server that was killed before it was done
+            # Of a server that was killed before it was done. A record that cannot be read now may be readable later.
+            if _ID.fullmatch(path.name) and not (path / "record.json").exists():
                 shutil.rmtree(path, ignore_errors=True)
 
     # Documents
@@ -319,6 +328,38 @@ def to_name(given: str) -> str:
     last = re.split(r"[/\\]", given)[-1]
     plain = "".join(character for character in last if character.isprintable())
     return plain.strip()[-_LONGEST_NAME:] or "document"
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove what servers without a history left behind when they were killed."""
+    for folder in place.glob(f"{TEMPORARY}*"):
+        with suppress(OSError):
+            status = folder.lstat()
+            is_mine = stat.S_ISDIR(status.st_mode) and (not hasattr(os, "getuid") or status.st_uid == os.getuid())
+            if is_mine and time.time() - status.st_mtime > ABANDONED:
+                lock = files.Lock(folder / "history")
+                if lock.acquire():
+                    shutil.rmtree(folder, ignore_errors=True)
+                    lock.release()
+
+
+def _check_ours(folder: Path) -> None:
+    """Refuse a folder in which anything but a history lies: nothing of it may be closed to others or removed."""
+    try:
+        there = [name for name in os.listdir(folder) if not name.startswith(".")]
+        for name in there:
+            inside = os.listdir(folder / name) if name in ("documents", "summaries") else [name]
+            if foreign := next((each for each in inside if not each.startswith(".") and not _ID.fullmatch(each)), None):
+                raise AwesumError(
+                    f"{folder} is not a history of `awesum serve` (it has {files.shown(foreign)!r}): name a new or an "
+                    "empty folder with --folder"
+                )
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise AwesumError(
+            f"cannot keep documents in {folder} ({error.strerror or error}): name another folder with --folder"
+        ) from error
 
 
 def _make_private(folder: Path) -> None:

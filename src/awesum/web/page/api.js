@@ -14,7 +14,7 @@ export class Refused extends Error {
 /** Take the token out of an address; true if there was one. */
 export function takeToken(address) {
   const found = /[#?&]token=([^&\s]+)/.exec(address);
-  const given = found ? decodeURIComponent(found[1]) : /^[\w-]{16,}$/.test(address.trim()) ? address.trim() : '';
+  const given = found ? decodeURIComponent(found[1]) : /^[^\s#]{16,}$/.test(address.trim()) ? address.trim() : '';
   if (!given) return false;
   token = given;
   sessionStorage.setItem(KEY, token);

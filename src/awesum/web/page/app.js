@@ -299,6 +299,10 @@ addEventListener('drop', (event) => {
   takeFiles(event.dataTransfer.files);
 });
 addEventListener('hashchange', () => {
+  if (location.hash === '#main') { // the link that skips to it: the page stays as it is
+    history.replaceState(null, '', current ? `#d=${current.id}` : location.pathname);
+    return;
+  }
   if (api.takeToken(location.hash)) history.replaceState(null, '', location.pathname);
   route();
 });
