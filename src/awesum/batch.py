@@ -93,12 +93,12 @@ class Batch:
         self._known_bytes = 0  # of the record in the folder
         self._known_lines: set[str] = set()
         self._ours: set[str] = set()  # the targets in it
-        folders = [path for path in paths if Path(path).is_dir()]
+        folders = [path for path in paths if os.path.isdir(path)]
         unnamed = output is None and bool(folders)
         if unnamed:
             output = f"{Path(folders[0]).resolve().name}-summaries"
         many = len(paths) > 1 or bool(folders)
-        self.folder = Path(output) if output and (many or Path(output).is_dir() or output.endswith(os.sep)) else None
+        self.folder = Path(output) if output and (many or os.path.isdir(output) or output.endswith(os.sep)) else None
         if self.folder:
             self.tasks = _apart(self._tasks(paths, self.folder))
             if unnamed:
@@ -297,7 +297,7 @@ class Batch:
     def _claim(self, task: Task) -> None:
         """Note that a file in the folder of summaries is ours, before it is written; one that is not is left alone."""
         self._done()
-        if str(task.target) in self._ours:
+        if os.path.realpath(str(task.target)) in self._ours:
             return
         if os.path.lexists(str(task.target)):
             raise AwesumError(
@@ -365,7 +365,7 @@ class Batch:
         suffix = SUFFIX[self.form]
         tasks: list[Task] = []
         for path in paths:
-            if not Path(path).is_dir():
+            if not os.path.isdir(path):
                 tasks.append(Task(path, files.sibling(output / _file_name(path), suffix)))
                 continue
             if files.is_same(Path(path), output):
@@ -401,7 +401,7 @@ class Batch:
                 for line in (raw.decode("utf-8", "replace") for raw in lines):
                     if target := _target_of(line):
                         self._known_lines.add(line)
-                        self._ours.add(target)
+                        self._ours.add(os.path.realpath(target))
         return self._known_lines
 
     def _note_done(self, line: str) -> None:
@@ -414,7 +414,7 @@ class Batch:
             record.write(f"{line}\n".encode())
 
     def _is_done(self, task: Task, done: set[str]) -> bool:
-        known = task.source != "-" and task.target is not None and task.target.exists()
+        known = task.source != "-" and task.target is not None and os.path.exists(task.target)
         return known and self._record(task) in done
 
     def _record(self, task: Task) -> str:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -17,6 +18,10 @@ from awesum.errors import AwesumError
 
 LONGEST_NAME = 255
 """Bytes of a file name, on every common file system."""
+ASIDE = ".awesum-"
+"""Between the name of a file and the number of the process that is writing it."""
+_STREAM = re.compile(r"/dev/(?:std(?:out|err)|fd/\d+)|/proc/[^/]+/fd/\d+")
+"""A stream that is open already, by its name as a file."""
 
 
 def sha256(path: Path) -> str:
@@ -42,7 +47,7 @@ def replacing(path: Path) -> Iterator[Path]:
     the file that it points to is replaced. An existing file keeps its permissions.
     """
     path = Path(os.path.realpath(path))
-    aside = sibling(path, f".{os.getpid()}", prefix=".")
+    aside = sibling(path, f"{ASIDE}{os.getpid()}", prefix=".")
     aside.unlink(missing_ok=True)  # left by a process of the same number that was killed
     # It is made here, and only if it is not there: nobody may have put a link to something else in its place.
     os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
@@ -60,7 +65,7 @@ def replacing(path: Path) -> Iterator[Path]:
 def remove_leftovers(path: Path) -> None:
     """Remove what killed processes left of writing `path`. Call it only while nobody else writes that file."""
     path = Path(os.path.realpath(path))
-    start = sibling(path, ".", prefix=".").name
+    start = sibling(path, ASIDE, prefix=".").name
     with suppress(OSError):
         for entry in os.scandir(path.parent):
             if entry.name.startswith(start) and entry.name[len(start) :].isdecimal():
@@ -131,8 +136,20 @@ def sibling(path: Path, suffix: str, prefix: str = "") -> Path:
 
 
 def shown(path: str) -> str:
-    """A path as it can be printed and stored: a file name need not be valid UTF-8."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """A path as it can be printed and stored: a file name need not be valid UTF-8, and may have line breaks in it, or
+    what a terminal takes for commands."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def with_contents(paths: Iterable[Path]) -> list[Path]:
+    """Paths, and what lies in those that are folders."""
+    found = []
+    for path in paths:
+        found.append(path)
+        with suppress(OSError, ValueError):
+            found += path.iterdir() if path.is_dir() else []
+    return found
 
 
 def write(path: Path, content: str | bytes | Iterable[bytes]) -> None:
@@ -146,18 +163,22 @@ def write(path: Path, content: str | bytes | Iterable[bytes]) -> None:
 
 
 def _write_to(path: Path, pieces: Iterable[bytes]) -> None:
-    with path.open("wb") as file:
+    with path.open("ab" if _is_stream(path) else "wb") as file:  # what stands in the file of a stream stays there
         for piece in pieces:
             file.write(piece)
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is a pipe, a socket or a device: something to write to, not a file to replace."""
+    """Whether a path is a pipe, a socket, a device or an open stream: something to write to, not a file to replace."""
     try:
         mode = path.stat().st_mode
-    except OSError:
+    except (OSError, ValueError):
         return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return _is_stream(path) or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _is_stream(path: Path) -> bool:
+    return _STREAM.fullmatch(os.path.abspath(path)) is not None
 
 
 def is_same(one: Path, other: Path) -> bool:
@@ -174,7 +195,7 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, is_folder: bool = F
         if is_same(source, path):
             kind = "folder" if is_folder else "file"
             raise AwesumError(f"{path} is a {kind} that is read, and must not be written over: give another {flag}")
-    is_new = is_folder and not path.exists()
+    is_new = is_folder and not os.path.exists(path)
     try:
         check_writable(path, is_folder=is_folder)
         if is_new:
@@ -190,7 +211,7 @@ def check_writable(path: Path, *, is_folder: bool = False) -> None:
         if not os.access(path, os.W_OK):  # opening a pipe would wait for its reader
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return
-    if not is_folder and path.is_dir():
+    if not is_folder and os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     folder = path if is_folder else Path(os.path.realpath(path)).parent
     if is_folder:
@@ -198,8 +219,8 @@ def check_writable(path: Path, *, is_folder: bool = False) -> None:
     trial = folder / f".awesum-{os.getpid()}"
     trial.touch()
     trial.unlink(missing_ok=True)  # another process of the same run may have been faster
-    if not is_folder and path.exists():
-        with path.open("a"):
+    if not is_folder:
+        with suppress(FileNotFoundError), path.open("r+b"):  # also raises for a name that no file may have
             pass
 
 

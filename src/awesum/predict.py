@@ -211,9 +211,9 @@ class _Run:
     def __init__(self, system: System, job: Job, output: Path, quiet: bool) -> None:
         self.system, self.job = system, job
         needs_reference = job.length == REFERENCE or system.needs_reference
-        inputs = [Path(job.data).expanduser()] if not is_public(job.data) else []
-        inputs += list(inputs[0].iterdir()) if inputs and inputs[0].is_dir() else []
-        files.check_output(output, inputs)
+        files.check_output(
+            output, files.with_contents([Path(job.data).expanduser()]) if not is_public(job.data) else []
+        )
         self.stream = examples(job.data, job.split, needs_summary=needs_reference)
         key = {
             "system": system.name,

@@ -266,3 +266,26 @@ def test_record_with_bytes_that_are_not_utf8_is_passed_over(awesum: Awesum, fold
     Path("out").mkdir()
     Path("out/.awesum.jsonl").write_bytes(b'["a", "b", "\xed\xa0\x80"]\n[1]\nnothing\n')
     assert awesum(folder, *EXTRACT, "-o", "out").code == 0
+
+
+def test_pipe_in_a_folder_is_not_waited_for(awesum: Awesum, folder: Path) -> None:
+    os.mkfifo(folder / "pipe.txt")
+    result = awesum(folder, *EXTRACT, "-o", "out")
+    assert result.code == 0
+    assert files_of(Path("out")) == SUMMARIES
+    assert "pipe.txt" in result.err, "nothing is left out without a word"
+
+
+def test_same_folder_by_another_spelling_is_the_same(awesum: Awesum, folder: Path) -> None:
+    awesum(folder, *EXTRACT, "-o", "out")
+    result = awesum(folder, *EXTRACT, "--length", "20w", "-o", Path("out").absolute())
+    assert result.code == 0, result.err
+    assert files_of(Path("out")) == SUMMARIES
+
+
+def test_name_that_no_file_can_have_costs_that_document(awesum: Awesum, report: Path) -> None:
+    result = awesum("x" * 300, report, *EXTRACT, "-o", "out")
+    assert result.code == 1
+    assert len([line for line in result.err.splitlines() if line.startswith("awesum: error")]) == 1
+    assert len(files_of(Path("out"))) == 1
+    assert "cannot write to" in awesum(report, *EXTRACT, "-o", "x" * 300).error

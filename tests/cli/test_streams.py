@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -53,6 +54,14 @@ def test_full_device_stops_a_folder_with_one_line(tmp_path: Path) -> None:
 
 def test_systems_on_a_full_device(tmp_path: Path) -> None:
     assert "standard output" in line_of(run("awesum systems >/dev/full", tmp_path))
+
+
+def test_closed_standard_error(tmp_path: Path) -> None:
+    """What would be said there is not said among the results."""
+    done = run("awesum summarize a.txt --system lead --json 2>&-", tmp_path)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["complete"]
+    assert run("awesum summarize missing.txt --system lead 2>&-", tmp_path).stdout == b""
 
 
 def test_closed_standard_input(tmp_path: Path) -> None:

@@ -128,12 +128,13 @@ def test_reader_is_used_again(document: Path) -> None:
     assert process._idle == [first]
 
 
-def test_reader_that_was_killed_meanwhile_is_one_error_at_most(document: Path) -> None:
+def test_reader_that_died_meanwhile_is_replaced(document: Path) -> None:
     read(document)
-    os.kill(process._idle[0].process.pid, signal.SIGKILL)
-    with pytest.raises(AwesumError):
-        read(document)
+    (first,) = process._idle
+    os.kill(first.process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, first.process.pid, os.WEXITED | os.WNOWAIT)
     assert read(document).text
+    assert process._idle != [first]
 
 
 def test_many_threads_read_at_once(document: Path) -> None:

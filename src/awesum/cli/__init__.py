@@ -40,6 +40,8 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; a wrong call exits with 2, as `argparse` does."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stderr is None:  # closed: what is said there must not end up among the results
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
         with printing_anything() as replaced, terminating_cleanly() as ended_by:
             code = _run(given)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from awesum.cli.parser import Parser, check_positive, stay_offline_with
 from awesum.errors import AwesumError
-from awesum.files import check_output
+from awesum.files import check_output, with_contents
 
 DESCRIPTION = "The extractor scores the sentences of a document. One is shipped; train another on your own data."
 EXAMPLES = """\
@@ -75,7 +75,7 @@ def _train(options: argparse.Namespace) -> int:
     check_positive(options, "documents", "hold_out", "epochs", "learning_rate", "layers", "size", "processes")
     if options.size % 4 or not 0 <= options.dropout < 1:
         raise AwesumError("--size must be a multiple of 4 (its attention has 4 heads), and --dropout from 0 to below 1")
-    check_output(Path(options.output), map(Path, options.data), flag="--output")
+    check_output(Path(options.output), with_contents(map(Path, options.data)), flag="--output")
     from awesum.datasets import is_public
 
     if not any(map(is_public, options.data)):

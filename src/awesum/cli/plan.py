@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         raise AwesumError("there is nothing to plan: name a system such as awesome (see `awesum systems`), or a recipe")
     request = _request(options)
     if options.plot:
-        return _plot(request, Path(options.plot))
+        return _plot(request, Path(options.plot), Path(options.system))
     from awesum.planning.plan import make
 
     plan = make(request)
@@ -175,12 +175,12 @@ def _table(options: argparse.Namespace) -> int:
     return 0
 
 
-def _plot(request: Request, path: Path) -> int:
+def _plot(request: Request, path: Path, recipe: Path) -> int:
     from awesum.files import check_output, write
     from awesum.planning.growth import drawn
     from awesum.planning.plan import STEP, make
 
-    check_output(path)
+    check_output(path, [recipe], flag="--plot")
     points = []
     for steps in LENGTHS:
         plan = make(replace(request, input_tokens=steps * STEP, gpu_memory=None))

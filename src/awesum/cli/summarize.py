@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from awesum.cli.parser import Parser, note, stay_offline_with
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     for path in options.paths:
         if not path:
             raise AwesumError("a path is empty: name a file, a folder, an http(s) address, or - for standard input")
-        if path.lower().endswith(ROWS) and not Path(path).is_dir():
+        if path.lower().endswith(ROWS) and not os.path.isdir(path):
             raise AwesumError(f"{path} holds a dataset, not a document: use `awesum predict SYSTEM --data {path}`")
     if len(options.paths) == 1:  # among several, a bad document must not keep the others from being summarized
         from awesum.reading import check_source

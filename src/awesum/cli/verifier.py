@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from awesum.cli.parser import Parser, check_positive, note, stay_offline_with
-from awesum.files import check_output
+from awesum.files import check_output, with_contents
 
 DESCRIPTION = "The verifier judges how well a sentence is supported by its source. One is shipped; train another."
 EXAMPLES = """\
@@ -87,7 +87,7 @@ def _check(options: argparse.Namespace) -> int:
 
 def _train(options: argparse.Namespace) -> int:
     check_positive(options, "statements", "epochs", "learning_rate")
-    check_output(Path(options.output), map(Path, options.data), flag="--output")
+    check_output(Path(options.output), with_contents(map(Path, options.data)), flag="--output")
     from awesum.datasets import is_public
 
     if not any(map(is_public, options.data)):

@@ -85,7 +85,9 @@ def readable_files(folder: Path) -> tuple[list[Path], list[Path]]:
         for name in files:
             if not name.startswith("."):
                 path = Path(parent, name)
-                (readable if path.suffix.lower() in SUFFIXES else others).append(path)
+                # A pipe would be waited for without end. A broken link is reported like any file that cannot be read.
+                is_file = os.path.isfile(path) or not os.path.exists(path)
+                (readable if is_file and path.suffix.lower() in SUFFIXES else others).append(path)
     return sorted(readable), sorted(others)
 
 

@@ -75,8 +75,11 @@ def close() -> None:
 
 def _take() -> ReaderProcess:
     with _lock:
-        if _idle:
-            return _idle.pop()
+        while _idle:
+            reader = _idle.pop()
+            if reader.process.poll() is None:
+                return reader
+            reader.close()  # it has died while nobody needed it
     return ReaderProcess()
 
 
