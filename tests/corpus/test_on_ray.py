@@ -64,6 +64,17 @@ def test_batch_that_kills_actors_ends_with_an_error_for_one_document(
     assert not deaths.begun, "nothing is left over"
 
 
+@pytest.mark.parametrize(("deaths", "error"), [(1, None), (2, DIED)])
+def test_document_alone_in_its_batch_is_tried_twice(deaths: int, error: str | None, tmp_path: Path) -> None:
+    """A machine that is taken away once is no reason to give up on a document."""
+    batch, counted = Batch([Item("00", "", "a", 1, "Text 1.")]), Deaths()
+    for _ in range(deaths):
+        counted.begin(batch.name)  # and it never ended
+    outcome = HereActor(tmp_path / "log", counted)._summarize(batch)
+    assert [row["error"] for row in from_bytes(outcome.rows).to_pylist()] == [error]
+    assert not counted.begun
+
+
 def test_addresses_are_checked_before_ray_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
@@ -75,6 +86,8 @@ def test_addresses_are_checked_before_ray_waits_for_them(monkeypatch: pytest.Mon
             on_ray._check_answers(f"127.0.0.1:{silent.getsockname()[1]}")
     with pytest.raises(AwesumError, match="give host:port, or auto"):
         on_ray._check_answers("6379")
+    with pytest.raises(AwesumError, match="there is no Ray cluster at"):
+        on_ray._check_answers("a..b:6379")
     with pytest.raises(AwesumError, match="the address of a Ray client"):
         on_ray._connect(None, None, "ray://head:10001")
 

@@ -263,3 +263,32 @@ def comparable(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
         | {"words": (row["figures"] or {}).get("words")}
         for name, row in found.items()
     }
+
+
+def test_names_that_are_no_utf8_pipes_and_repeated_documents(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / os.fsdecode(b"caf\xe9.txt")).write_text("The crane broke twice.")
+    (folder / "b.txt").write_text("The harbour was closed.")
+    os.mkfifo(folder / "c.txt")  # opening it would wait for ever
+    totals = summarize(folder, tmp_path / "out", load=partial(Worker, LEAD, LEAD.load().fingerprint()))
+    found = rows(tmp_path / "out")
+    assert set(found) == {"caf\ufffd.txt", "b.txt"}
+    assert not any(row["error"] for row in found.values())
+    assert totals.documents == 2
+
+    twice = write_lines(tmp_path / "a.jsonl", [{"text": "The crane broke."}, {"text": "It rained."}] * 3)
+    totals = summarize(twice, tmp_path / "twice")
+    assert (totals.documents, totals.repeated) == (2, 4)
+    assert "4 repeated documents left out" in str(totals)
+    assert summarize(twice, tmp_path / "twice").repeated == 0, "they are in the results"
+
+
+def test_results_below_a_glob_are_no_part_of_it(tmp_path: Path) -> None:
+    write_lines(tmp_path / "g" / "a.jsonl", documents(3))
+    for resumed in (0, 3):
+        totals = summarize(f"{tmp_path}/g/**/*", tmp_path / "g" / "out")
+        assert (totals.documents, totals.resumed) == (3, resumed)
+    (tmp_path / "link").symlink_to(tmp_path / "g")
+    with pytest.raises(AwesumError, match="is inside the corpus"):
+        summarize(tmp_path / "g", tmp_path / "link" / "other")

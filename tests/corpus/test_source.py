@@ -274,3 +274,50 @@ def test_local_paths_and_addresses() -> None:
     assert not storage.is_remote("file:///a/b")
     assert storage.local_path("file:///a/b") == "/a/b"
     assert storage.is_remote("s3://a/b")
+
+
+def test_addresses_keep_their_host_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system calls a file by its path alone; whoever opens it needs the rest of the address."""
+
+    class Remote:
+        paths = ("c/p/a.jsonl", "c/p/b/d.jsonl")
+
+        def isdir(self, path: str) -> bool:
+            return path == "c/p"
+
+        def exists(self, path: str) -> bool:
+            return path in self.paths
+
+        def info(self, path: str) -> dict[str, Any]:
+            return {"type": "file", "size": 7}
+
+        def find(self, path: str, detail: bool) -> dict[str, Any]:
+            return {each: self.info(each) for each in self.paths}
+
+        glob = find
+
+    monkeypatch.setattr(
+        storage, "filesystem", lambda place: (Remote(), "c" + storage._options(place)[0].removeprefix("abfs://c@h"))
+    )
+    for options in ("", "?enable_tls=false"):
+        expected = [f"abfs://c@h/p/a.jsonl{options}", f"abfs://c@h/p/b/d.jsonl{options}"]
+        assert [file.path for file in storage.find(f"abfs://c@h/p{options}")] == expected
+        assert [file.path for file in storage.find(f"abfs://c@h/p/*{options}")] == expected
+        assert [file.path for file in storage.find(expected[0])] == expected[:1]
+    assert [file.name for file in storage.find("abfs://c@h/p")] == ["a.jsonl", "b/d.jsonl"]
+
+
+def test_file_that_vanishes_costs_that_file(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_parquet(tmp_path / f"{name}.parquet", [{"id": f"{name}{each}", "text": "Text."} for each in range(3)])
+    planned = plan(Job(str(tmp_path)))
+    (tmp_path / "a.parquet").unlink()
+    found = all_batches(planned)
+    assert [item.name for batch in found for item in batch.items] == ["b0", "b1", "b2"]
+    [line] = [line for batch in found for line in batch.skipped]
+    assert "a.parquet" in line
+
+
+def test_files_of_about_the_same_size_share_a_batch() -> None:
+    items = [Item(str(number), f"{number}.pdf", "", size=size) for number, size in enumerate((5, 900, 7, 800))]
+    assert [[item.size for item in group] for group in _groups(items, 2)] == [[900, 800], [7, 5]]

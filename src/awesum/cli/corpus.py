@@ -7,6 +7,7 @@ from typing import get_args
 
 from awesum.cli.parser import Parser, check_positive, note, stay_offline_with
 from awesum.errors import AwesumError
+from awesum.reading.limits import ReadLimits
 from awesum.settings import AWESUM, Settings, Style
 
 DESCRIPTION = (
@@ -52,6 +53,9 @@ def add_arguments(parser: Parser) -> None:
     add("--strict", action="store_true", help="keep a written sentence only if its source fully supports it")
     add("--verifier", metavar="NAME_OR_PATH", help="what judges written sentences (default: the shipped one)")
     add("--max-memory", metavar="SIZE", help="memory limit of each worker, for example 2GB (default: none)")
+    add("--read-memory", metavar="SIZE", help="memory limit of the process that reads a document (default: 1GB)")
+    add("--read-timeout", type=float, metavar="SECONDS",
+        help="time limit of reading one document (default: 15, and 2 more for each megabyte)")  # fmt: skip
     add("--retry-failed", action="store_true", help="retry the documents whose row has an error")
     add("--quiet", action="store_true", help="print no progress and no totals")
 
@@ -75,7 +79,8 @@ def run(options: argparse.Namespace) -> int:
     from awesum.corpus.run import throughput
 
     columns = Columns(options.text_column, options.id_column, options.query_column)
-    job = Job(options.source, columns, settings, options.system, options.model, options.verifier)
+    limits = ReadLimits.parse(options.read_memory, options.read_timeout)
+    job = Job(options.source, columns, settings, options.system, options.model, options.verifier, limits)
     totals = summarize_corpus(
         job,
         options.output,

@@ -15,6 +15,7 @@ from awesum.settings import Settings
 from awesum.version import __version__
 
 if TYPE_CHECKING:
+    from awesum.reading.limits import ReadLimits
     from awesum.systems.system import System
 
 USUAL = {"text": (*NAMES["document"], "text", "content", "body"), "id": NAMES["id"], "query": NAMES["query"]}
@@ -59,6 +60,8 @@ class Job:
     system: str | None = None
     model: str | None = None
     verifier: str | None = None
+    limits: ReadLimits | None = None
+    """Of the process that reads a document; they change no summary."""
 
     def __post_init__(self) -> None:
         if self.settings.query is not None and self.columns.query is not None:

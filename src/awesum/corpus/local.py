@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from awesum.corpus.job import Job
-from awesum.corpus.results import Ids
+from awesum.corpus.results import Ids, is_new
 from awesum.corpus.source import BATCH, Batch, Plan, batches
 from awesum.corpus.worker import Outcome, Worker
 from awesum.workers import THREADS, cores, work_resiliently
@@ -53,8 +53,8 @@ def summarize(
     reading = _Reading(plan, digest, seen, count)
     load = load or partial(Worker, job, fingerprint)
     yield from work_resiliently(load, reading, count, Batch.after_death, threads_of(count))
-    if left := reading.left:  # what was read after the last document that had to be summarized
-        yield Outcome(b"", 0, left.size, left.skipped, left.seconds, 0.0)
+    left = reading.left or Batch([])  # what was read after the last document that had to be summarized
+    yield Outcome(b"", 0, left.size, left.skipped, left.seconds, 0.0, repeated=reading.repeated)
 
 
 class _Reading(Iterable[Batch]):
@@ -62,6 +62,8 @@ class _Reading(Iterable[Batch]):
 
     def __init__(self, plan: Plan, digest: str, seen: Ids, workers: int) -> None:
         self.plan, self.digest, self.seen = plan, digest, seen
+        self.repeated = 0
+        self._was_open = is_new(seen.sorted)
         self.left: Batch | None = None
         """What was read since the last batch."""
         files = sum(len(piece.files) for piece in plan.pieces)
@@ -69,9 +71,14 @@ class _Reading(Iterable[Batch]):
         # A few files are spread over the workers rather than sent to one of them.
         self.most = max(1, min(BATCH, files // workers)) if is_files else BATCH
 
+    def _is_new(self, identifier: str) -> bool:
+        is_new = self.seen.add(identifier)
+        self.repeated += not is_new and self._was_open(identifier)
+        return is_new
+
     def __iter__(self) -> Iterator[Batch]:
         for piece in self.plan.pieces:
-            for batch in batches(piece, self.plan.columns, self.digest, self.seen.add, self.most):
+            for batch in batches(piece, self.plan.columns, self.digest, self._is_new, self.most):
                 if self.left:
                     before, self.left = self.left, None
                     batch = replace(

@@ -66,8 +66,8 @@ def summarize(
     ray = require()
     if not plan.pieces:
         return
-    _connect(ray, workers, address)
     try:
+        _connect(ray, workers, address)
         count, gpus = _share(ray, workers, is_ours=address is None)
         load = load or partial(Worker, job, fingerprint)
         yield from _outcomes(ray, load, plan, digest, ray.put(done), count, gpus)
@@ -167,7 +167,7 @@ def _check_answers(address: str) -> None:
             socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
         command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
         done = subprocess.run(command, timeout=max(1.0, deadline - time.monotonic()), capture_output=True, text=True)
-    except (OSError, OverflowError, subprocess.TimeoutExpired) as error:
+    except (OSError, OverflowError, UnicodeError, subprocess.TimeoutExpired) as error:
         reason = getattr(error, "strerror", None) or "no answer"
         raise AwesumError(
             f"there is no Ray cluster at {address} ({reason}, waited {PATIENCE:.0f} s at most): "
@@ -282,7 +282,9 @@ class Actor:
             return self.worker(batch)
         # A worker that dies takes its batch with it, and Ray gives that to another one: for ever, if it is the batch
         # that kills them. So the deaths are counted, and after the first each document is tried alone.
-        outcome = self._one_by_one(batch) if self._begin(batch) else self.worker(batch)
+        died = self._begin(batch)
+        is_tried_apart = died and len(batch.items) > 1
+        outcome = self._one_by_one(batch) if is_tried_apart else self.worker(_after(batch, died))
         self._end(batch)
         return outcome
 
@@ -291,10 +293,7 @@ class Actor:
 
         outcomes: list[Outcome] = []
         for alone in batch.alone():
-            attempt = alone
-            for _ in range(self._begin(alone)):
-                (attempt,) = attempt.after_death()
-            outcomes.append(self.worker(attempt))
+            outcomes.append(self.worker(_after(alone, self._begin(alone))))
             self._end(alone)
         return replace(
             outcomes[0],
@@ -310,6 +309,13 @@ class Actor:
 
     def _end(self, batch: Batch) -> None:
         self.deaths.end.remote(batch.name)
+
+
+def _after(alone: Batch, deaths: int) -> Batch:
+    """What is left to try of a document after so many workers died on it."""
+    for _ in range(deaths):
+        (alone,) = alone.after_death()
+    return alone
 
 
 class Deaths:

@@ -80,7 +80,7 @@ class Results:
 
     def __init__(self, folder: str, key: dict[str, Any], source: str) -> None:
         self.shown, self.key, self.source = folder, key, source
-        self.system, self.path, _ = storage.filesystem(folder)
+        self.system, self.path = storage.filesystem(folder)
         self.is_local = not storage.is_remote(folder)
         self.ids = Ids()
         """The documents that have a row."""

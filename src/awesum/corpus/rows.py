@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from awesum.corpus.source import Item, require
+from awesum.files import shown
 from awesum.length import count_words
 from awesum.settings import Settings
 
@@ -105,12 +106,11 @@ def failed(item: Item, error: str, settings: Settings) -> dict[str, Any]:
     """The row of a document that could not be summarized."""
     import json
 
-    return _row(item) | {"settings": json.dumps(asdict(settings), sort_keys=True), "error": error}
+    return _row(item) | {"settings": json.dumps(asdict(settings), sort_keys=True), "error": shown(error)}
 
 
 def _row(item: Item) -> dict[str, Any]:
-    name = item.name.encode("utf-8", "replace").decode()
-    return {"id": item.id, "document": name, "file": item.file, "row": item.row, "query": item.query}
+    return {"id": item.id, "document": shown(item.name), "file": shown(item.file), "row": item.row, "query": item.query}
 
 
 def to_bytes(rows: Sequence[dict[str, Any]]) -> bytes:

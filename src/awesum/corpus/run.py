@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -93,10 +94,10 @@ def summarize_corpus(
 
         on_ray.require()
     _check_folder(job, folder)
-    plan = source.plan(job)
+    plan = source.plan(job, folder)
     system = job.load()
     key = job.key(system)
-    results = Results(folder, key, _place(job.source))
+    results = Results(folder, key, job.source if storage.is_remote(job.source) else storage.local_path(job.source))
     totals = Totals(folder, skipped=list(plan.skipped))
     for line in plan.skipped:
         say(f"skipped: {line}")
@@ -129,6 +130,7 @@ def summarize_corpus(
                         say(f"skipped: {line}")
                     if outcome.documents:
                         totals.repeated += outcome.documents - results.add(from_bytes(outcome.rows))
+                    totals.repeated += outcome.repeated
                     progress.show(len(results.ids) - totals.resumed, outcome.size)
         finally:
             # What is finished is kept, whatever ended it.
@@ -148,22 +150,17 @@ def summarize_corpus(
     return totals
 
 
-def _place(given: str) -> str:
-    return given if storage.is_remote(given) else storage.local_path(given)
-
-
 def _check_folder(job: Job, folder: str) -> None:
     """Refuse a folder that cannot be written, or that lies in the source."""
     if not folder:
         raise AwesumError("-o is empty: name a folder for the results")
-    inside, outside = _place(folder).rstrip("/"), _place(job.source).rstrip("/")
-    if inside == outside or inside.startswith(f"{outside}/"):
+    if storage.is_below(folder, job.source):
         raise AwesumError(
             f"{folder} is inside the corpus {job.source}, and would be read as a part of it: give another -o"
         )
     if not storage.is_remote(folder):
         path = Path(storage.local_path(folder))
-        if path.exists() and not path.is_dir():
+        if os.path.exists(path) and not os.path.isdir(path):
             raise AwesumError(f"{folder} is a file: -o has to name a folder")
         files.check_output(path, is_folder=True)
 

@@ -55,6 +55,8 @@ class Item:
     query: str | None = None
     error: str | None = None
     """Why there is nothing to summarize."""
+    size: int = 0
+    """Bytes of a file that has yet to be read."""
 
     def __len__(self) -> int:
         return len(self.text or "")
@@ -76,8 +78,11 @@ class Batch:
 
     @property
     def name(self) -> str:
-        """What identifies it: its first document, and how many there are."""
-        return f"{self.items[0].id if self.items else ''} {len(self.items)}"
+        """What identifies it: its first document and where that stands, and how many there are."""
+        if not self.items:
+            return ""
+        first = self.items[0]
+        return f"{first.id} {first.file} {first.row} {len(self.items)}"
 
     def alone(self) -> list[Batch]:
         """Each document in a batch of its own."""
@@ -139,9 +144,12 @@ def require() -> Any:
     return pyarrow
 
 
-def plan(job: Job) -> Plan:
-    """Divide a source into pieces. Every file of rows must have the columns; a damaged file is skipped."""
+def plan(job: Job, output: str | None = None) -> Plan:
+    """Divide a source into pieces. Every file of rows must have the columns; a damaged file is skipped, and what lies
+    below the `output` is no part of the source."""
     found = storage.find(job.source)
+    if output is not None:
+        found = [file for file in found if not storage.is_below(file.path, output)]
     pieces: list[Piece] = []
     skipped: list[str] = []
     documents: list[storage.File] = []
@@ -282,7 +290,7 @@ class Reading(Iterator[Item]):
                 content, error = b"", str(failure)
             self.position += file.size
             identifier = document_id(self.job, file.name, None, content)
-            yield Item(identifier, file.name, file.path, error=error)
+            yield Item(identifier, file.name, file.path, error=error, size=file.size)
 
     def _lines(self) -> Iterator[Item]:
         (file,) = self.piece.files
@@ -303,6 +311,13 @@ class Reading(Iterator[Item]):
         self.position = self.piece.size
 
     def _parquet(self) -> Iterator[Item]:
+        try:
+            yield from self._row_groups()
+        except AwesumError as error:  # the file was there a moment ago: the others are still worth reading
+            self.skipped.append(str(error))
+            self.position = self.piece.size
+
+    def _row_groups(self) -> Iterator[Item]:
         (file,) = self.piece.files
         arrow = require()
         names = [name for name in (self.columns.text, self.columns.id, self.columns.query) if name]
@@ -395,10 +410,11 @@ def _window(items: Iterable[Item], is_new: Callable[[str], bool]) -> tuple[list[
 
 
 def _groups(items: list[Item], most: int) -> list[list[Item]]:
-    """Documents of about the same length together: the longest first, because they take longest."""
+    """Documents of about the same length together: the longest first, because they take longest. How long the text in a
+    file is shows only once it is read: until then, its bytes have to do."""
     groups: list[list[Item]] = []
     characters = 0
-    for item in sorted(items, key=len, reverse=True):
+    for item in sorted(items, key=lambda item: item.size or len(item), reverse=True):
         if not groups or len(groups[-1]) == most or characters + len(item) > CHARACTERS:
             groups.append([])
             characters = 0

@@ -38,12 +38,18 @@ def local_path(place: str) -> str:
     return os.path.abspath(os.path.expanduser(re.sub(r"^(file|local)://", "", place, flags=re.IGNORECASE)))
 
 
-def filesystem(place: str) -> tuple[Any, str, str]:
-    """The file system (as fsspec has it) of a place, the path in it, and what to put before a path for an address."""
+def is_below(place: str, folder: str) -> bool:
+    """Whether a place is a folder, or lies in it: by another spelling or through a link as well."""
+    inside, outside = (each if is_remote(each) else os.path.realpath(local_path(each)) for each in (place, folder))
+    return f"{inside.rstrip('/')}/".startswith(f"{outside.rstrip('/')}/")
+
+
+def filesystem(place: str) -> tuple[Any, str]:
+    """The file system (as fsspec has it) of a place, and the path in it."""
     if not is_remote(place):
         from fsspec.implementations.local import LocalFileSystem
 
-        return LocalFileSystem(), local_path(place), ""
+        return LocalFileSystem(), local_path(place)
     scheme = place.split("://", 1)[0]
     try:
         if scheme.lower() in ARROW:
@@ -51,15 +57,22 @@ def filesystem(place: str) -> tuple[Any, str, str]:
             from fsspec.implementations.arrow import ArrowFSWrapper
 
             # A `*` is no valid character of an address: the part before it decides which file system it is.
-            start = re.split(r"[*?\[]", place)[0]
-            arrow, path = pyarrow.fs.FileSystem.from_uri(start)
-            return ArrowFSWrapper(arrow), path + place[len(start) :], f"{scheme}://"
+            where, options = _options(place)
+            start = re.split(r"[*?\[]", where)[0]
+            arrow, path = pyarrow.fs.FileSystem.from_uri(start + options)
+            return ArrowFSWrapper(arrow), path + where[len(start) :]
         import fsspec
 
         found, path = fsspec.core.url_to_fs(place)
-        return found, path, f"{scheme}://"
+        return found, path
     except Exception as error:  # every file system has errors of its own
         raise AwesumError(f"cannot open {place} ({_reason(error)}): check the address and what it needs") from error
+
+
+def _options(place: str) -> tuple[str, str]:
+    """An address without what it says of its file system (`?region=...`), and that. Any other `?` is part of a glob."""
+    found = re.fullmatch(r"([^?]*)(\?\w+=[^*\[]*)", place)
+    return (found[1], found[2]) if found and is_remote(place) else (place, "")
 
 
 def find(source: str) -> list[File]:
@@ -67,35 +80,42 @@ def find(source: str) -> list[File]:
 
     Hidden files of a folder are ignored.
     """
-    system, path, prefix = filesystem(source)
+    system, path = filesystem(source)
     try:
         is_folder = system.isdir(path)
         if is_folder:
-            details, root = system.find(path, detail=True), path
+            found = system.find(path, detail=True).items()
+            details, root = {name: each for name, each in found if each["type"] == "file"}, path
         elif re.search(r"[*?\[]", path) and not system.exists(path):
             details = {name: each for name, each in system.glob(path, detail=True).items() if each["type"] == "file"}
             root = re.split(r"[*?\[]", path)[0].rpartition("/")[0]
         elif system.exists(path):
-            details, root = {path: system.info(path)}, path.rpartition("/")[0]
+            return [File(source if is_remote(source) else path, path.rpartition("/")[2], _size(system.info(path)))]
         else:
             raise AwesumError(f"{source} does not exist: name a file, a folder, or a glob such as 'reports/*.jsonl'")
     except AwesumError:
         raise
     except Exception as error:
         raise AwesumError(f"cannot read {source} ({_reason(error)}): check that it exists and is readable") from error
-    found = []
+    # The address of a file is that of the source with a path added: what a file system calls it lacks the host.
+    where, options = _options(source)
+    above = where.rstrip("/") if is_folder else re.split(r"[*?\[]", where)[0].rpartition("/")[0]
+    files = []
     for name, detail in sorted(details.items()):
         below = name[len(root) :].lstrip("/") if name.startswith(root) else name
         if not (is_folder and any(piece.startswith(".") for piece in below.split("/"))):
-            address = f"{prefix}{name}" if prefix and not name.startswith(prefix) else name
-            found.append(File(address, below, int(detail.get("size") or 0)))
-    return found
+            files.append(File(f"{above}/{below}{options}" if is_remote(source) else name, below, _size(detail)))
+    return files
+
+
+def _size(detail: dict[str, Any]) -> int:
+    return int(detail.get("size") or 0)
 
 
 @contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
     """A file, open for reading; whatever goes wrong with it is an `AwesumError` that names it."""
-    system, inside, _ = filesystem(path)
+    system, inside = filesystem(path)
     try:
         with system.open(inside, "rb") as file:
             yield file

@@ -13,6 +13,7 @@ from awesum.corpus.job import Job
 from awesum.corpus.source import Batch, Item
 from awesum.document import Document
 from awesum.errors import AwesumError
+from awesum.files import shown
 
 if TYPE_CHECKING:
     from awesum.compose.session import Session
@@ -33,6 +34,8 @@ class Outcome:
     """Seconds that summarizing it took."""
     workers: int = 0
     """The number of workers, where the engine finds out only at work."""
+    repeated: int = 0
+    """Documents that the source has twice, where that shows before they are summarized."""
 
 
 class Worker:
@@ -92,12 +95,24 @@ class Worker:
                 done[item.id] = rows.failed(item, item.error, settings)
                 continue
             try:
-                session = open_session(self.system, _document(item), settings)
+                session = open_session(self.system, self._document(item), settings)
             except Exception as error:
                 done[item.id] = self._failed(item, error)
                 continue
             opened[session] = item
             yield session
+
+    def _document(self, item: Item) -> Document:
+        if item.text is not None:
+            return Document(item.text, path=_shown(item))
+        from awesum.reading import read
+
+        if not storage.is_remote(item.file):
+            return replace(read(storage.local_path(item.file), self.job.limits), path=_shown(item))
+        with storage.opened(item.file) as file:
+            content = io.BytesIO(file.read())
+        content.name = item.name  # its suffix says which format it is
+        return replace(read(content, self.job.limits), path=_shown(item))
 
     def _failed(self, item: Item, error: Exception) -> dict[str, Any]:
         from awesum.summarizer import as_error
@@ -110,17 +125,4 @@ class Worker:
 
 
 def _shown(item: Item) -> str:
-    return item.name or (item.file if item.row is None else f"{item.file}, row {item.row}")
-
-
-def _document(item: Item) -> Document:
-    if item.text is not None:
-        return Document(item.text, path=_shown(item))
-    from awesum.reading import read
-
-    if not storage.is_remote(item.file):
-        return replace(read(storage.local_path(item.file)), path=item.name)
-    with storage.opened(item.file) as file:
-        content = io.BytesIO(file.read())
-    content.name = item.file  # its suffix says which format it is
-    return replace(read(content), path=item.name)
+    return shown(item.name or (item.file if item.row is None else f"{item.file}, row {item.row}"))
