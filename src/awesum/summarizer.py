@@ -59,7 +59,8 @@ class Summarizer:
             return
         from awesum.analysis.analysis import Analyst
 
-        analyst = Analyst(encoder, extractor)
+        # Without either, a trained model has those that it was trained with.
+        analyst = None if encoder is None and extractor is None else Analyst(encoder, extractor)
         self.system = load_system(system, model, analyst)
         if verifier is not None:
             from awesum.verify import Verifier

@@ -244,3 +244,14 @@ def test_system_alone_or_a_name_with_the_rest(tiny_folder: Path, tiny_encoder: S
     assert "\n" not in str(error.value)
     with pytest.raises(AwesumError, match="alone"):
         Summarizer(system=systems.load("lead"), encoder=tiny_encoder)
+
+
+def test_trained_model_has_the_extractor_that_it_was_trained_with(
+    tiny_bart_folder: Path, tiny_encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    model = shutil.copytree(tiny_bart_folder, tmp_path / "model")
+    (model / "run.json").write_text(json.dumps({"settings": {"extractor": "centrality"}}))
+    assert isinstance(Summarizer(str(model)).system.analyst.extractor, Centrality)
+    assert isinstance(Summarizer(str(model), system="se3").system.analyst.extractor, Centrality)
+    assert not isinstance(Summarizer(str(model), encoder=tiny_encoder).system.analyst.extractor, Centrality)
+    assert not isinstance(Summarizer(str(tiny_bart_folder)).system.analyst.extractor, Centrality)
