@@ -29,9 +29,6 @@ examples:
   awesum summarize report.pdf --model model/                               use the trained model
 """
 
-WIDEST = 76
-"""Characters of a heading in the help."""
-
 
 def add_arguments(parser: Parser) -> None:
     """A flag for each setting: those of every system, and those of each system that trains."""
