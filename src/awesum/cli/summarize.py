@@ -97,6 +97,9 @@ def run(options: argparse.Namespace) -> int:
     if (options.strict or options.verifier) and (settings.style or style) == "extract":
         raise AwesumError("--strict and --verifier are for written sentences, and none are: add --style abstract")
     stay_offline_with(options.model or AWESUM, options.verifier)
+    from awesum.reading import process
+
+    process.start()  # it gets ready while this process loads the rest
     from awesum.batch import Batch
 
     def summarizer() -> Summarizer:

@@ -90,7 +90,7 @@ def _outcomes(
     context.target_max_block_size = context.target_min_block_size = 1  # byte: a row, which is a batch, is a block
     context.execution_options.preserve_order = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    deaths = ray.remote(num_cpus=0, max_restarts=-1)(Deaths).remote()
+    deaths = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Deaths).remote()
     readers = max(1, count // 8)
     pieces = ray.data.read_datasource(
         _source_class(ray)(plan.pieces, plan.columns, digest, done),
