@@ -72,7 +72,9 @@ def main() -> int:
                 left = killed < options.kills and time.monotonic() < deadline
                 moment = chance.uniform(0.2, 1.0) * whole if left else 3600.0
                 code, errors = run_and_kill([*command, str(out)], moment, chance.choice(SIGNALS))
-                tracebacks += "Traceback" in errors and code != -signal.SIGINT
+                if "Traceback" in errors and code != -signal.SIGINT:  # Python's own, before the command has begun
+                    tracebacks += 1
+                    print(f"exit code {code}:\n{errors}", flush=True)
                 if code == 0:
                     break
                 killed += 1
