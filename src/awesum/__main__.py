@@ -2,6 +2,6 @@
 
 import sys
 
-from awesum.cli import main
+from awesum.cli import command
 
-sys.exit(main())
+sys.exit(command())

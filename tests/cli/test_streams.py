@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,15 @@ def test_termination_is_an_interruption(tmp_path: Path) -> None:
     assert process.returncode == 143
     assert b"interrupted" in errors
     assert b"Traceback" not in errors
+
+
+def test_interruption_at_the_very_end_is_no_traceback(tmp_path: Path) -> None:
+    code = (
+        "import atexit, os, signal, sys; atexit.register(os.kill, os.getpid(), signal.SIGINT); "
+        "sys.argv = ['awesum', 'systems']; from awesum.cli import command; sys.exit(command())"
+    )
+    heed = partial(signal.signal, signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, preexec_fn=heed)
+    assert b"extract" in done.stdout
+    assert done.stderr == b""
+    assert done.returncode == -signal.SIGINT

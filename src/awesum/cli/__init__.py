@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -35,6 +36,14 @@ COMMANDS = {
     "setup": "install the embedded weights, or fetch another model",
 }
 """Every command with its line in `awesum --help`. To add one, write `awesum/cli/NAME.py` and add a line here."""
+
+
+def command() -> int:
+    """`main` for a process that ends with it: from then on, Ctrl-C finds nothing that could be interrupted."""
+    try:
+        return main()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Python would print a traceback on its way out
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
