@@ -375,6 +375,13 @@ def test_keyboard_alone_is_enough(page: Any) -> None:
     assert lit(page) == sentences(newest(page))[1]["source"]["text"]
     page.keyboard.press("Escape")
     assert lit(page) == ""
+    address = page.url
+    page.locator(".skip").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.wait_for_timeout(300)
+    assert page.url == address, "skipping to the content does not leave the document"
+    assert page.locator(".sentence").count() > 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -298,11 +298,11 @@ addEventListener('drop', (event) => {
   find('veil').hidden = true;
   takeFiles(event.dataTransfer.files);
 });
+document.querySelector('.skip').addEventListener('click', (event) => {
+  event.preventDefault(); // the address stays that of the document
+  find('main').focus();
+});
 addEventListener('hashchange', () => {
-  if (location.hash === '#main') { // the link that skips to it: the page stays as it is
-    history.replaceState(null, '', current ? `#d=${current.id}` : location.pathname);
-    return;
-  }
   if (api.takeToken(location.hash)) history.replaceState(null, '', location.pathname);
   route();
 });
