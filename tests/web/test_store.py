@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from awesum.document import Document
 from awesum.errors import AwesumError
 from awesum.settings import Settings
 from awesum.web import store as stores
-from awesum.web.jobs import Job
+from awesum.web.jobs import TYPICAL, Job, Jobs
 from awesum.web.requests import to_settings
 from awesum.web.store import DocumentRecord, Store, SummaryRecord
 from tests.web.conftest import Client
@@ -100,3 +101,12 @@ def test_pasted_text_has_a_limit_of_its_own(client: Client, monkeypatch: pytest.
     assert answer.status == 413
     assert "send the text as a file" in answer.body.decode()
     assert client.upload(b"word " * 100)["words"] == 100
+
+
+def test_time_to_come_back_is_that_of_a_quarter_of_the_queue() -> None:
+    """Not of what the last ones took, most of which was waiting."""
+    jobs = Jobs.__new__(Jobs)
+    jobs._ends = {False: deque([10.0, 11.0, 12.0]), True: deque()}
+    jobs._waiting = {False: 32, True: 8}
+    assert jobs.seconds_until_room() == 8
+    assert jobs.seconds_until_room(is_written=True) == 2 * TYPICAL

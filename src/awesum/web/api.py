@@ -295,7 +295,7 @@ class Api:
         system = self.jobs.summarizer.system_for(settings)
         if settings.strict and system.style == "extract":
             raise AwesumError("strict is for written sentences, and none are: ask for the style abstract")
-        self.jobs.check_room()
+        self.jobs.check_room(settings)
         is_watched = wants_events(request)
         job = self.jobs.submit(self.store.ask(document, settings, is_watched=is_watched))
         if is_watched:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from awesum.models.prompt import Answer, Prompt
 
 WAITING = 32
-"""Jobs that may wait to begin. Those that come later are asked to come back."""
+"""Jobs of a kind, verbatim or written, that may wait to begin. Those that come later are asked to come back."""
 ANALYSING = 2
 """Documents of the verbatim style that are analysed at the same time."""
 WRITING = 16
@@ -42,7 +42,7 @@ GRACE = 0.3
 KEPT_READINGS = 8
 """Documents whose sentences and vectors stay in RAM for the next question."""
 TYPICAL = 5.0
-"""Seconds that a job is reckoned to take before any has been seen."""
+"""Seconds between the ends of two jobs, until some have been seen."""
 
 
 class Busy(Exception):
@@ -133,11 +133,11 @@ class Jobs:
         self.summarizer, self.store, self.max_memory = summarizer, store, max_memory
         self.summarizer.system.analyst.keeps = KEPT_READINGS
         self._jobs: dict[str, Job] = {}
-        self._waiting = 0
+        self._waiting = {False: 0, True: 0}  # by whether a model writes: neither kind keeps the other from coming in
         self._lock = Lock()
         self._loading = Lock()
         self._loaded: set[str] = set()
-        self._seconds: deque[float] = deque(maxlen=20)
+        self._ends: dict[bool, deque[float]] = {written: deque(maxlen=20) for written in (False, True)}
         self._verbatim = ThreadPoolExecutor(ANALYSING, "awesum-analyse")
         self._written = ThreadPoolExecutor(1, "awesum-open")
         self._futures: dict[str, Future[None]] = {}
@@ -196,19 +196,23 @@ class Jobs:
         with self._lock:
             if job := self._jobs.get(record.id):
                 return job
-            if self._waiting >= WAITING:
-                raise Busy(self.seconds_until_room())
+        self.check_room(record.settings)
         return self._begin(self.store.change(record, state="waiting", error=None))
 
-    def check_room(self) -> None:
-        """Refuse a new job while too many wait."""
-        if self._waiting >= WAITING:
-            raise Busy(self.seconds_until_room())
+    def check_room(self, settings: Settings) -> None:
+        """Refuse a new job while too many of its kind wait."""
+        is_written = self._is_written(settings)
+        if self._waiting[is_written] >= WAITING:
+            raise Busy(self.seconds_until_room(is_written))
 
-    def seconds_until_room(self) -> int:
-        """When it is worth trying again."""
-        usual = sum(self._seconds) / len(self._seconds) if self._seconds else TYPICAL
-        return max(1, min(600, round(usual * self._waiting / (2 * ANALYSING))))
+    def seconds_until_room(self, is_written: bool = False) -> int:
+        """When it is worth trying again: the time in which a quarter of those who wait will have had their turn."""
+        ends = self._ends[is_written]
+        apart = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else TYPICAL
+        return max(1, min(600, round(apart * self._waiting[is_written] / 4)))
+
+    def _is_written(self, settings: Settings) -> bool:
+        return self.summarizer.system_for(settings).style != "extract"
 
     def get(self, identity: str) -> Job | None:
         """A job that has not ended."""
@@ -223,9 +227,9 @@ class Jobs:
         job = Job(record, self._loop)
         with self._lock:
             self._jobs[record.id] = job
-            self._waiting += 1
-            system = self.summarizer.system_for(record.settings)
-            pool = self._verbatim if system.style == "extract" else self._written
+            is_written = self._is_written(record.settings)
+            self._waiting[is_written] += 1
+            pool = self._written if is_written else self._verbatim
             self._futures[record.id] = pool.submit(self._run, job)
         return job
 
@@ -237,7 +241,7 @@ class Jobs:
         job.stop.set()
         future = self._futures.get(identity)
         if future is not None and future.cancel():
-            self._no_longer_waiting()
+            self._no_longer_waiting(job)
             self._end(job, "stopped")
         self._writer.look()
 
@@ -259,9 +263,9 @@ class Jobs:
 
     # In the threads
 
-    def _no_longer_waiting(self) -> None:
+    def _no_longer_waiting(self, job: Job) -> None:
         with self._lock:
-            self._waiting -= 1
+            self._waiting[self._is_written(job.record.settings)] -= 1
 
     def _run(self, job: Job) -> None:
         """Open a job; one without a model is written at once, the others are given to the writer."""
@@ -272,7 +276,7 @@ class Jobs:
                 while not (has_room := self._room.acquire(timeout=0.1)):
                     if job.stop.is_set():
                         break
-            self._no_longer_waiting()
+            self._no_longer_waiting(job)
             if job.stop.is_set():
                 raise Stopped
             session, partial, known = self._open(job, system)
@@ -338,7 +342,7 @@ class Jobs:
         job.record = replace(job.record, state=state, error=error, finished=time.time(), opening=opening)
         with suppress(OSError):
             self.store.change(job.record)
-        self._seconds.append(time.time() - job.record.created)
+        self._ends[self._is_written(job.record.settings)].append(time.monotonic())
         with self._lock:
             self._jobs.pop(job.record.id, None)
             self._futures.pop(job.record.id, None)
