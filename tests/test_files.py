@@ -45,7 +45,8 @@ def test_open_stream_is_written_to_behind_what_stands_there(tmp_path: Path) -> N
 def test_names_are_shown_in_one_line_without_commands_for_the_terminal() -> None:
     assert files.shown("a\nb\x1b[31m.txt") == "a\ufffdb\ufffd[31m.txt"
     assert files.shown(os.fsdecode(b"caf\xe9 \xe4\xb8\xad.txt")) == "caf\ufffd 中.txt"
-    assert files.shown("Übersicht 1.txt") == "Übersicht 1.txt"
+    for name in ("Übersicht 1.txt", "Screenshot 10.00\u202fAM.png", "報告\u3000書.txt"):
+        assert files.shown(name) == name
 
 
 def test_output_that_no_name_can_be_is_refused_in_one_line(tmp_path: Path) -> None:

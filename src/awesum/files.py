@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unicodedata import category
 
 from awesum.errors import AwesumError
 
@@ -139,7 +140,8 @@ def shown(path: str) -> str:
     """A path as it can be printed and stored: a file name need not be valid UTF-8, and may have line breaks in it, or
     what a terminal takes for commands."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+    # Python calls every space but the plain one unprintable, and macOS puts a narrow one into the names of screenshots.
+    return "".join(each if each.isprintable() or category(each) == "Zs" else "\ufffd" for each in text)
 
 
 def with_contents(paths: Iterable[Path]) -> list[Path]:

@@ -55,8 +55,9 @@ def draw_in_process(file: str, name: str, wanted: dict[str, Any], limits: ReadLi
 
 
 def start() -> None:
-    """Start a reader now, so that it is there when it is needed."""
-    _give_back(_take())
+    """Start a reader now, so that it is there when it is needed. If it cannot be started, whoever needs it will see."""
+    with suppress(OSError):
+        _give_back(_take())
 
 
 def keep(number: int) -> None:

@@ -193,17 +193,13 @@ class PlainSalience:
         return self._linear(f"{name}.linear2", inner)
 
     def _attention(self, name: str, inputs: Array) -> Array:
-        weight, bias = self._weights[f"{name}.in_proj_weight"], self._weights[f"{name}.in_proj_bias"]
         size = inputs.shape[1] // self._heads
+        weights = self._weights[f"{name}.in_proj_weight"].reshape(3, self._heads, size, -1)  # of queries, keys, values
+        biases = self._weights[f"{name}.in_proj_bias"].reshape(3, self._heads, size)
         found = np.empty_like(inputs)
         for head in range(self._heads):
             own = slice(head * size, (head + 1) * size)
-            query, key, value = (
-                inputs @ part.T + added
-                for part, added in zip(
-                    weight.reshape(3, -1, inputs.shape[1])[:, own], bias.reshape(3, -1)[:, own], strict=True
-                )
-            )
+            query, key, value = (inputs @ weights[part, head].T + biases[part, head] for part in range(3))
             for start in range(0, len(inputs), ATTENDING):
                 scores = query[start : start + ATTENDING] @ key.T
                 scores /= np.float32(math.sqrt(size))
