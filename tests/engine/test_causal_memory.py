@@ -29,6 +29,8 @@ from tests.reference.memory import softmax
 from tests.reference.writing import would_repeat
 
 MEMORIES = ["none", "attentive", "compressive", "salient"]
+TOKENS = ["answer", "all"]
+"""That pass through the adapter."""
 Make = Callable[..., ChatModel]
 
 
@@ -39,20 +41,20 @@ def never(text: str) -> bool:
 @pytest.fixture(scope="module")
 def make(tiny_tokenizer: PreTrainedTokenizerFast) -> Make:
     """A model whose adapter has learned something, if only noise: its memory matters."""
-    made: dict[str, ChatModel] = {}
+    made: dict[tuple[str, str], ChatModel] = {}
 
-    def chat(memory: str, fresh: bool = False, ending: float = 0.04) -> ChatModel:
-        if fresh or memory not in made:
+    def chat(memory: str, tokens: str = "answer", fresh: bool = False, ending: float = 0.04) -> ChatModel:
+        if fresh or (memory, tokens) not in made:
             base = tiny_llama(tiny_tokenizer, **FOUR_LAYERS)
             with torch.no_grad():
                 base.lm_head.weight[tiny_tokenizer.eos_token_id] *= 1.2
-            model = adapted(base, trained=True, memory=memory, ending=ending)
+            model = adapted(base, trained=True, memory=memory, ending=ending, adapted_tokens=tokens)
             model.merge()
             ready = ChatModel(model.base, tiny_tokenizer, "tiny", adapter=model)
             if fresh:
                 return ready
-            made[memory] = ready
-        return made[memory]
+            made[memory, tokens] = ready
+        return made[memory, tokens]
 
     return chat
 
@@ -118,9 +120,10 @@ def slow(chat: ChatModel, prompts: Sequence[Prompt]) -> list[Answer]:
     return found
 
 
+@pytest.mark.parametrize("tokens", TOKENS)
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_documents_side_by_side_are_answered_as_each_alone_and_slowly(memory: str, make: Make) -> None:
-    chat = make(memory)
+def test_documents_side_by_side_are_answered_as_each_alone_and_slowly(memory: str, tokens: str, make: Make) -> None:
+    chat = make(memory, tokens)
     given = documents(chat)
     expected = [slow(chat, prompts) for prompts in given]
     for rows in (1, 3, 8):
@@ -167,11 +170,11 @@ def test_longer_prompt_after_a_short_one_takes_nothing_from_its_neighbours(
 
 @pytest.mark.parametrize("right", [0, 1, 99], ids="{} right".format)
 @pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("memory", ["attentive", "compressive"])
+@pytest.mark.parametrize(("memory", "tokens"), [("attentive", "answer"), ("compressive", "answer"), ("salient", "all")])
 def test_wrong_drafts_are_not_remembered(
-    memory: str, rows: int, right: int, make: Make, monkeypatch: pytest.MonkeyPatch
+    memory: str, tokens: str, rows: int, right: int, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chat = make(memory)
+    chat = make(memory, tokens)
     given = documents(chat, seed=1)
     expected = [slow(chat, prompts) for prompts in given]
     answers = {
@@ -190,9 +193,10 @@ def test_wrong_drafts_are_not_remembered(
     assert followed(chat, given, rows) == expected
 
 
+@pytest.mark.parametrize("tokens", TOKENS)
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_known_answers_are_remembered_and_not_written_again(memory: str, make: Make) -> None:
-    chat = make(memory)
+def test_known_answers_are_remembered_and_not_written_again(memory: str, tokens: str, make: Make) -> None:
+    chat = make(memory, tokens)
     given = [[replace(prompt, limit=30) for prompt in document(chat, seed)] for seed in range(40)]
     whole = ((prompts, followed(chat, [prompts], 1)[0]) for prompts in given)
     prompts, answers = next((p, a) for p, a in whole if all(answer.is_whole for answer in a) and a[0].tokens)
@@ -224,10 +228,11 @@ def test_known_answer_that_ended_at_its_limit_is_remembered_as_it_was(memory: st
         assert [answer.tokens for answer in found] == [answer.tokens for answer in answers], seed
 
 
+@pytest.mark.parametrize("tokens", TOKENS)
 @pytest.mark.parametrize("memory", ["attentive", "compressive"])
-def test_known_answer_changes_what_comes_after_it(memory: str, make: Make) -> None:
+def test_known_answer_changes_what_comes_after_it(memory: str, tokens: str, make: Make) -> None:
     """Nothing at all, too, is an answer."""
-    chat = make(memory)
+    chat = make(memory, tokens)
     prompts = document(chat, 3, 2)
     for known in ([], [20], [300, 301, 302]):
         told = [replace(prompts[0], known=known), prompts[1]]

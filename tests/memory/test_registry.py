@@ -310,7 +310,7 @@ def test_documents_together_read_what_each_reads_alone(kind: str) -> None:
         states.append(state)
     slots = MemorySlots(model, 3)
     for slot, state in enumerate(states):
-        slots.fill(slot, state, read([5, 6]), slice(None), limit=4)
+        slots.fill(slot, model.recall(state), read([5, 6]), slice(None), limit=4)
     ids = torch.tensor([[12, 13, 14]])
     together = model.base.model(input_ids=ids.expand(2, -1), passage=slots.passage(2)).last_hidden_state
     for row, state in zip(together, states, strict=True):

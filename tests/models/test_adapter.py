@@ -101,7 +101,7 @@ def test_trunk_and_what_is_above_it_are_the_whole(family: str, layers: int) -> N
         trunk = model.trunk(ids)
         expected = plain(ids, output_hidden_states=True)
         torch.testing.assert_close(trunk, expected.hidden_states[4 - layers], rtol=1e-4, atol=1e-4)
-        logits = model.logits(model.run_top_layers(Passage(answering=True, trunk=trunk)))
+        logits = model.logits(model.run_top_layers(Passage(adapted=True, trunk=trunk)))
     torch.testing.assert_close(logits, expected.logits, rtol=1e-4, atol=1e-4)
 
 
@@ -203,7 +203,7 @@ def test_slots_keep_their_own_memories() -> None:
     with torch.no_grad():
         model.base.model(input_ids=torch.tensor([[5, 6, 7, 8]]), passage=read)
     for slot in range(2):
-        slots.fill(slot, None, read, slice(1, 3), limit=4)
+        slots.fill(slot, model.recall(model.start(1)), read, slice(1, 3), limit=4)
     torch.manual_seed(2)
     wrong, right = torch.randn(2, 2, 3, 32)
     slots.note(Passage(written={2: wrong, 3: wrong}), torch.tensor([[3, 4, 5], [3, 4, 5]]), [3, 3])

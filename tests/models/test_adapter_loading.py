@@ -145,6 +145,7 @@ def test_configuration_that_is_not_there_or_no_text(tmp_path: Path) -> None:
         ({"memory": "atentive"}, "did you mean 'attentive'"),
         ({"salient": "key-value"}, "salient='key-value' is not one of"),
         ({"update": "lowrank"}, "did you mean 'low-rank'"),
+        ({"adapted_tokens": "answers"}, "did you mean 'answer'"),
         ({"update_layers": (1, 2)}, "update_layers must be a whole number"),
         ({"memory_layers": 2.5}, "memory_layers=2.5: give a number"),
         ({"memory_layers": True}, "memory_layers=True: give a number"),
@@ -258,6 +259,83 @@ def test_older_adapter_is_loaded_as_the_literal_variant(tmp_path: Path) -> None:
     other.save_pretrained(tmp_path)
     with pytest.raises(AwesumError, match=r"memory='attentive', not 'attentive-literal'.*='attentive'"):
         model.load_adapter(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("trained", "asked", "text"),
+    [
+        ({}, {"adapted_tokens": "all"}, "adapted_tokens='answer', not 'all'"),
+        ({"adapted_tokens": "all"}, {}, "adapted_tokens='all', not 'answer'"),
+        ({}, {"memory_layers": (1, 3)}, r"memory_layers=\[2, 3\], not \[1, 3\]"),
+        ({}, {"memory_size": 8}, "memory_size=6, not 8"),
+        ({"memory": "compressive"}, {"memory": "compressive", "compression_ratio": 3}, "compression_ratio=2, not 3"),
+        ({"memory": "compressive"}, {"memory": "salient"}, "memory='compressive', not 'salient'"),
+        ({}, {"update_layers": 3}, "update_layers=2, not 3"),
+        ({}, {"update": "full"}, "update='low-rank', not 'full'"),
+        ({}, {"rank": 2}, "rank=3, not 2"),
+    ],
+    ids=str,
+)
+def test_adapter_of_other_settings_is_refused_in_one_line(
+    trained: dict[str, Any], asked: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    adapted(pretrained(), trained=True, **trained).save_pretrained(tmp_path)
+    saved = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    model = adapted(pretrained(), **asked)
+    before = all_losses(model)
+    with pytest.raises(AwesumError, match=f"was trained with {text}: load it as it is") as error:
+        model.load_adapter(tmp_path)
+    one_line(error)
+    assert torch.equal(all_losses(model), before)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == saved
+
+
+def test_settings_of_what_an_adapter_lacks_do_not_matter(tmp_path: Path) -> None:
+    adapted(pretrained(), trained=True, memory="none", memory_size=8, compression_ratio=4).save_pretrained(tmp_path)
+    adapted(pretrained(), memory="none", memory_layers=(0,), memory_size=6).load_adapter(tmp_path)
+
+
+def test_base_with_fewer_layers_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Layers that are numbered otherwise: the saved adapter names some that are not there."""
+    adapted(pretrained(), trained=True, memory_layers=(2, 3)).save_pretrained(tmp_path)
+    saved = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for settings, text in (
+        (read_config(tmp_path), r"memory_layers=\[2, 3\]: there are 2 layers, 0 to 1; name some of them"),
+        (replace(read_config(tmp_path), memory="none", update_layers=3), "update_layers=3: there are 2 layers; give"),
+    ):
+        with pytest.raises(AwesumError, match=text) as error:
+            AwesomeCausal(pretrained(num_hidden_layers=2), settings)
+        one_line(error)
+    smaller = adapted(pretrained(num_hidden_layers=2), memory_layers=1, update_layers=1)
+    with pytest.raises(AwesumError, match=r"memory_layers=\[2, 3\]: there are 2 layers") as error:
+        smaller.load_adapter(tmp_path)
+    one_line(error)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == saved
+
+
+def test_adapter_from_before_there_were_adapted_tokens_adapts_the_answer(tmp_path: Path) -> None:
+    """And answers as it did."""
+    model = adapted(pretrained(), trained=True)
+    model.save_pretrained(tmp_path)
+    stored = json.loads((tmp_path / ADAPTER).read_text())
+    assert stored.pop("adapted_tokens") == "answer"
+    (tmp_path / ADAPTER).write_text(json.dumps(stored))
+    loaded = AwesomeCausal(pretrained(), read_config(tmp_path)).eval()
+    loaded.load_adapter(tmp_path)
+    assert torch.equal(all_losses(loaded), all_losses(model))
+
+
+@pytest.mark.parametrize("memory", ["none", *MEMORIES, "salient"])
+def test_adapter_of_all_tokens_is_saved_and_read_again(memory: str, tmp_path: Path) -> None:
+    model = adapted(pretrained(), trained=True, memory=memory, adapted_tokens="all")
+    model.save_pretrained(tmp_path)
+    fresh = AwesomeCausal(pretrained(), read_config(tmp_path)).eval()
+    fresh.load_adapter(tmp_path)
+    assert fresh.adapts_prompt
+    assert torch.equal(all_losses(fresh), all_losses(model))
+    expected = all_losses(model)
+    model.merge()
+    torch.testing.assert_close(all_losses(model), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_slots_fewer_than_heads_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,9 +13,10 @@ import pytest
 import torch
 
 from awesum.errors import AwesumError
+from awesum.models.arrays import ORIGIN
 from awesum.models.causal import ChatModel
 from awesum.models.prefix_cache import PrefixCache
-from tests.engine.test_causal_memory import MEMORIES, Make, documents, followed, make, slow
+from tests.engine.test_causal_memory import MEMORIES, TOKENS, Make, documents, followed, make, slow
 
 __all__ = ["make"]
 
@@ -36,12 +38,14 @@ def keeping(chat: ChatModel, folder: Path) -> Iterator[list[int]]:
 
 
 def files(folder: Path) -> set[Path]:
-    return {path for path in folder.rglob("*") if path.is_file()}
+    """Without the one that says what they come from."""
+    return {path for path in folder.rglob("*") if path.is_file() and path.name != ORIGIN}
 
 
+@pytest.mark.parametrize("tokens", TOKENS)
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_answers_are_those_without_it(memory: str, make: Make, tmp_path: Path) -> None:
-    chat = make(memory)
+def test_answers_are_those_without_it(memory: str, tokens: str, make: Make, tmp_path: Path) -> None:
+    chat = make(memory, tokens)
     given = documents(chat)
     given[1] = [replace(prompt, known=()) if not number else prompt for number, prompt in enumerate(given[1])]
     expected = [slow(chat, prompts) for prompts in given]
@@ -53,9 +57,10 @@ def test_answers_are_those_without_it(memory: str, make: Make, tmp_path: Path) -
     assert max(looks) <= max(longest, 8), "a segment was read again"
 
 
+@pytest.mark.parametrize("tokens", TOKENS)
 @pytest.mark.parametrize("memory", ["attentive", "compressive"])
-def test_segment_without_an_answer_is_all_that_is_read(memory: str, make: Make, tmp_path: Path) -> None:
-    chat = make(memory)
+def test_segment_without_an_answer_is_all_that_is_read(memory: str, tokens: str, make: Make, tmp_path: Path) -> None:
+    chat = make(memory, tokens)
     prompt = replace(documents(chat)[0][0], known=())
     with keeping(chat, tmp_path) as looks:
         followed(chat, [[prompt]], 1)
@@ -76,6 +81,19 @@ def test_adapters_and_questions_share_a_segment(make: Make, tmp_path: Path) -> N
         with keeping(chat, tmp_path):
             followed(chat, [[first], [other]], 2)
         assert len(files(tmp_path) - before) == more, memory
+
+
+def test_adapters_of_all_tokens_share_what_is_below_them(make: Make, tmp_path: Path) -> None:
+    """The trunk's keys and values and its output, and nothing of the layers in which the segment reads a memory."""
+    prompt = documents(make("none"))[0][0]
+    for memory, tokens, more in (("none", "answer", 1), ("attentive", "all", 2), ("compressive", "all", 0)):
+        before = files(tmp_path)
+        chat = make(memory, tokens)
+        with keeping(chat, tmp_path):
+            followed(chat, [[prompt]], 1)
+        assert len(files(tmp_path) - before) == more, memory
+        for path in files(tmp_path) - before if tokens == "all" else ():
+            assert np.load(path).shape[0] in (2, prompt.segment.stop)  # two layers below, or the segment's tokens
 
 
 def test_other_weights_have_other_files(make: Make, tmp_path: Path) -> None:
@@ -105,6 +123,24 @@ def test_damaged_file_is_made_again(damage: str, make: Make, tmp_path: Path) -> 
             np.save(path, numbers[:1] if damage == "shape" else numbers.astype(np.float16))
         assert followed(chat, [prompts], 1) == expected
         assert path.read_bytes() == whole
+
+
+def test_folder_of_another_model_is_refused_in_one_line(make: Make, tmp_path: Path) -> None:
+    chat = make("none", fresh=True)
+    with keeping(chat, tmp_path):
+        followed(chat, documents(chat)[:1], 1)
+    (folder,) = tmp_path.iterdir()
+    with torch.no_grad():
+        chat.model.base_model.embed_tokens.weight[5] += 1
+    with keeping(chat, tmp_path):
+        followed(chat, documents(chat)[:1], 1)
+    (other,) = set(tmp_path.iterdir()) - {folder}
+    shutil.rmtree(other)
+    folder.rename(other)
+    assert chat.adapter is not None
+    with pytest.raises(AwesumError, match="rename or delete that folder, or name another") as error:
+        PrefixCache(chat.adapter, tmp_path)
+    assert "\n" not in str(error.value)
 
 
 def test_folder_that_cannot_be_written_is_reported_in_one_line(make: Make, tmp_path: Path) -> None:

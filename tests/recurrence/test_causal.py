@@ -74,10 +74,11 @@ def same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], toleran
     models.same(ours, theirs, tolerance)
 
 
+@pytest.mark.parametrize("tokens", ["answer", "all"])
 @pytest.mark.parametrize("update", ["low-rank", "full"])
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_batched_documents_are_the_mean_of_each_alone(memory: str, update: str) -> None:
-    model = adapted(pretrained(), trained=True, memory=memory, update=update)
+def test_batched_documents_are_the_mean_of_each_alone(memory: str, update: str, tokens: str) -> None:
+    model = adapted(pretrained(), trained=True, memory=memory, update=update, adapted_tokens=tokens)
     loss, ours = learn(model, documents())
     expected, theirs = slow(model, documents())
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
@@ -88,10 +89,11 @@ def test_batched_documents_are_the_mean_of_each_alone(memory: str, update: str) 
     torch.testing.assert_close(loss, torch.stack(alone).mean(), rtol=1e-5, atol=0)
 
 
+@pytest.mark.parametrize("tokens", ["answer", "all"])
 @pytest.mark.parametrize("depth", [1, 2, 4, None])
 @pytest.mark.parametrize("memory", ["attentive", "compressive", "salient"])
-def test_gradients_of_each_depth_are_those_of_one_loss(memory: str, depth: int | None) -> None:
-    model = adapted(pretrained(), trained=True, memory=memory, update="low-rank")
+def test_gradients_of_each_depth_are_those_of_one_loss(memory: str, depth: int | None, tokens: str) -> None:
+    model = adapted(pretrained(), trained=True, memory=memory, update="low-rank", adapted_tokens=tokens)
     batch = documents()
     if memory == "salient":
         batch = [replace(each, salience=[[0.5] * len(tokens) for tokens in each.segments]) for each in batch]
@@ -127,11 +129,12 @@ def test_loss_is_that_of_the_equations(memory: str) -> None:
     assert float(loss) == pytest.approx(sum(means) / len(means), rel=1e-4)
 
 
-def test_gradient_is_the_slope_of_the_equations_loss() -> None:
-    """Without memory nothing is cut off, so that a small step along the gradient changes the loss as it says."""
-    model = adapted(pretrained(), trained=True, memory="none")
+@pytest.mark.parametrize(("memory", "tokens"), [("none", "answer"), ("none", "all"), ("compressive", "all")])
+def test_gradient_is_the_slope_of_the_equations_loss(memory: str, tokens: str) -> None:
+    """Where nothing is cut off, a small step along the gradient changes the loss as it says."""
+    model = adapted(pretrained(), trained=True, memory=memory, adapted_tokens=tokens)
     each = document(2, 5)
-    _, slopes = learn(model, [each])
+    _, slopes = learn(model, [each], depth=None)
     size = sum(float(slope.square().sum()) for slope in slopes.values()) ** 0.5
 
     def loss_at(step: float) -> float:
@@ -271,10 +274,11 @@ def test_request_of_one_token_and_a_segment_without_a_frame() -> None:
     assert float(loss) == pytest.approx(sum(losses) / 3, rel=1e-4)
 
 
+@pytest.mark.parametrize("tokens", ["answer", "all"])
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_mixed_precision_teaches_every_weight(memory: str) -> None:
+def test_mixed_precision_teaches_every_weight(memory: str, tokens: str) -> None:
     """Autocast keeps the weights that it has rounded: those of a pass without gradient must not be used to learn."""
-    model = adapted(pretrained(), trained=True, memory=memory, update="full")
+    model = adapted(pretrained(), trained=True, memory=memory, update="full", adapted_tokens=tokens)
     batch = documents(empty=(0,))  # and a segment without loss before those with one
     _, expected = learn(model, batch, empty_targets=False)
     with torch.autocast("cpu", torch.bfloat16):
@@ -286,9 +290,10 @@ def test_mixed_precision_teaches_every_weight(memory: str) -> None:
 
 
 @pytest.mark.usefixtures("nothing_older")
+@pytest.mark.parametrize("tokens", ["answer", "all"])
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_memory_does_not_grow_with_the_document(memory: str) -> None:
-    model = adapted(pretrained(), trained=True, memory=memory)
+def test_memory_does_not_grow_with_the_document(memory: str, tokens: str) -> None:
+    model = adapted(pretrained(), trained=True, memory=memory, adapted_tokens=tokens)
     one = document(1, 5)
     alike = DocumentInputs("alike", one.segments * 7, one.targets * 7, requests=one.requests * 7, frame=2, special=1)
     held: list[int] = []

@@ -82,9 +82,10 @@ class Document:
         """The scores after the prompt and after each token of the answer; and by layer the states that
         may be written to its memories, of all tokens."""
         hidden = self.w["model.embed_tokens.weight"][[*prompt, *answer]]
+        border = 0 if self.config.adapted_tokens == "all" else len(prompt) - 1
         states: dict[int, Array] = {}
         for layer in range(self.text.num_hidden_layers):
-            hidden = self._layer(layer, hidden, len(prompt) - 1, states)
+            hidden = self._layer(layer, hidden, border, states)
         hidden = self._norm("model.norm", hidden[len(prompt) - 1 :])
         return hidden @ self.w["lm_head.weight"].T, states
 

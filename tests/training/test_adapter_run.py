@@ -79,6 +79,8 @@ def test_from_data_to_a_folder_that_holds_the_adapter_alone(case: Case, go: Go, 
     [
         {"memory": "none"},
         {"memory": "compressive", "update": "none", "freeze_trunk": True},
+        {"memory": "salient", "adapted_tokens": "all", "update_layers": 3, "freeze_trunk": True},
+        {"memory": "none", "adapted_tokens": "all"},
         {"memory": "attentive", "update": "full", "salient": "text", "salient_size": 40, "precision": "bfloat16"},
     ],
     ids=lambda options: "-".join(map(str, options.values())),
@@ -142,11 +144,15 @@ def test_trunk_is_kept_and_gives_the_same_losses(
 # ------------------------------------------------------------------------------------------------ killed and resumed
 
 
-@pytest.mark.parametrize("freeze", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [{"freeze_trunk": False}, {"freeze_trunk": True}, {"freeze_trunk": True, "adapted_tokens": "all"}],
+    ids=str,
+)
 def test_interrupted_and_resumed_gives_the_losses_of_an_uninterrupted_run(
-    case: Case, go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, freeze: bool
+    case: Case, go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
-    case = case.but(documents=2, epochs=2.0, freeze_trunk=freeze)
+    case = case.but(documents=2, epochs=2.0, **options)
     whole = case.but(output=str(tmp_path / "whole"))
     go(whole)
     expected = history(whole.output)
@@ -155,6 +161,11 @@ def test_interrupted_and_resumed_gives_the_losses_of_an_uninterrupted_run(
         stopping_after(3, patch)
         with pytest.raises(Interrupted):
             go(case)
+    assert steps(case.output) == [1, 2, 3]
+    other = "answer" if case.own.adapted_tokens == "all" else "all"
+    with pytest.raises(AwesumError, match=f"was trained with adapted_tokens=.*, not '{other}'") as error:
+        go(case.but(adapted_tokens=other))
+    in_one_line(error)
     assert steps(case.output) == [1, 2, 3]
     notes: list[str] = []
     go(case, say=notes.append)
@@ -191,6 +202,8 @@ def test_killed_and_resumed_gives_the_losses_of_an_uninterrupted_run(
         ({"salient": "key-value"}, "is not one of none, text, rewrite for a causal model"),
         ({"update": "lowrank"}, "did you mean 'low-rank'"),
         ({"memory_layers": 9}, "there are 4 layers"),
+        ({"memory_layers": (17, 18, 19)}, "there are 4 layers, 0 to 3; name some of them"),
+        ({"adapted_tokens": "segment"}, "is not one of answer, all for a causal model"),
         ({"update_layers": 9}, "there are 4 layers"),
         ({"memory": "compressive", "memory_size": 7}, "odd"),
         ({"memory": "none", "update": "none"}, "nothing"),

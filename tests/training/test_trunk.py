@@ -14,6 +14,7 @@ import torch
 
 from awesum.errors import AwesumError
 from awesum.models.adapter import AwesomeCausal
+from awesum.models.arrays import ORIGIN
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Reading, train
 from awesum.training import trunk
@@ -24,8 +25,9 @@ SEGMENT = [1, 1, 5, 9, 12, 7, 30, 31]
 
 
 @pytest.fixture
-def model() -> AwesomeCausal:
-    return adapted(pretrained(), trained=True)
+def model(request: pytest.FixtureRequest) -> AwesomeCausal:
+    """A test may ask for other adapted tokens."""
+    return adapted(pretrained(), trained=True, adapted_tokens=getattr(request, "param", "answer"))
 
 
 @pytest.fixture
@@ -46,7 +48,8 @@ def equal(found: Reading, expected: Reading) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """Without the one that says what they come from."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ORIGIN)
 
 
 def in_one_line(error: pytest.ExceptionInfo[AwesumError]) -> str:
@@ -68,6 +71,40 @@ def test_cached_is_what_is_computed(family: str, layers: Any, memory: str, tmp_p
             found = cache(SEGMENT, request, target)
             assert found.keys.dtype == model.base.dtype
             alike(found, expected)
+
+
+@pytest.mark.parametrize("memory", ["none", "attentive", "compressive"])
+@pytest.mark.parametrize("layers", [2, 4, (1, 3)], ids=str)
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma3"])
+def test_of_an_adapted_prompt_the_trunk_alone_is_cached(family: str, layers: Any, memory: str, tmp_path: Path) -> None:
+    model = adapted(pretrained(family), memory=memory, memory_layers=layers, adapted_tokens="all")
+    cache = TrunkCache(model, tmp_path)
+    following = [([4, 8], [20, 21, 2]), ([4, 8], [2]), ([4], [2])]
+    for request, target in following:
+        expected = read_now(model, SEGMENT, request, target)
+        assert expected.keys.shape == expected.values.shape == (4 - model.first, 0, 2, expected.keys.shape[3])
+        assert expected.states.shape == (0, 0, 32)
+        ids = torch.tensor([[*SEGMENT, *request, *target[:-1]]])
+        torch.testing.assert_close(expected.trunk, model.trunk(ids)[0].detach())
+        for _ in range(2):  # computed, and read
+            alike(cache(SEGMENT, request, target), expected)
+    assert len(files(tmp_path)) == 1 + 1 + 3  # of the segment, of a request of two tokens, of three answers
+    cache = TrunkCache(model, tmp_path / "all")
+    cache.fill(SEGMENT, following)
+    for request, target in following:
+        assert cache.has(SEGMENT, request, target)
+        alike(cache(SEGMENT, request, target), read_now(model, SEGMENT, request, target))
+    sizes = {path: size for each in following for path, size in cache.files(SEGMENT, *each)}
+    numbers = [np.load(path, allow_pickle=False).nbytes for path in files(tmp_path / "all")]
+    assert sum(sizes.values()) == sum(numbers)
+
+
+def test_adapted_prompts_share_what_they_can_and_take_nothing_that_is_another_s(tmp_path: Path) -> None:
+    """Of the same trunk, the answer's file serves both; a prompt's does not."""
+    for tokens, memory, count in (("answer", "none", 3), ("all", "none", 5), ("all", "attentive", 5)):
+        cache = TrunkCache(adapted(pretrained(), memory=memory, adapted_tokens=tokens), tmp_path)
+        alike(cache(SEGMENT, [4, 8], [20, 2]), read_now(cache.model, SEGMENT, [4, 8], [20, 2]))
+        assert len(files(tmp_path)) == count
 
 
 def test_second_time_nothing_is_computed(model: AwesomeCausal, tmp_path: Path, asked: list[int]) -> None:
@@ -189,7 +226,7 @@ def test_interruption_between_segment_and_answer(
             cache(SEGMENT, [4], [2])
     assert len(files(tmp_path)) == 1
     assert not cache.has(SEGMENT, [4], [2])
-    assert cache(SEGMENT, [4], [2]).answer.shape == (1, 32)
+    assert cache(SEGMENT, [4], [2]).trunk.shape == (1, 32)
 
 
 def test_other_weights_have_another_folder(tmp_path: Path) -> None:
@@ -203,6 +240,26 @@ def test_other_weights_have_another_folder(tmp_path: Path) -> None:
     one(SEGMENT, [4], [2])
     for cache in others:
         assert not cache.has(SEGMENT, [4], [2])
+
+
+def test_cache_of_another_trunk_is_refused_in_one_line(tmp_path: Path) -> None:
+    """A folder that was renamed, or copied from another machine; nothing in it is touched."""
+    one, other = (TrunkCache(adapted(pretrained(seed=seed)), tmp_path) for seed in (0, 1))
+    one(SEGMENT, [4], [2])
+    before = {path: path.read_bytes() for path in one.folder.rglob("*") if path.is_file()}
+    one.folder.rename(other.folder)
+    with pytest.raises(AwesumError, match=r"was cached from model .*, not from model .*: rename or delete") as error:
+        TrunkCache(other.model, tmp_path)
+    assert str(other.folder) in in_one_line(error)
+    other.folder.rename(one.folder)
+    assert {path: path.read_bytes() for path in one.folder.rglob("*") if path.is_file()} == before
+    TrunkCache(one.model, tmp_path)
+    deeper = TrunkCache(adapted(pretrained(), memory_layers=3), tmp_path)
+    one.folder.rename(deeper.folder)
+    with pytest.raises(AwesumError, match=r"2 layers below.*, not from .*1 layers below"):
+        TrunkCache(deeper.model, tmp_path)
+    (deeper.folder / ORIGIN).unlink()  # as an older version left it
+    TrunkCache(deeper.model, tmp_path)
 
 
 @pytest.mark.parametrize("place", ["write", "move", "folder"])
@@ -222,7 +279,7 @@ def test_full_disk_is_reported_in_one_line(
     assert str(cache.folder) in line
     assert "AWESUM_CACHE" in line
     assert files(tmp_path) == []
-    assert cache(SEGMENT, [4], [2]).answer.shape == (1, 32)
+    assert cache(SEGMENT, [4], [2]).trunk.shape == (1, 32)
 
 
 @pytest.mark.parametrize("number", [70000.0, float("nan"), float("inf")])
@@ -244,6 +301,7 @@ def test_number_that_half_precision_cannot_hold_is_reported(
     assert not cache.has(SEGMENT, [4], [20, 2])
 
 
+@pytest.mark.parametrize("model", ["answer", "all"], indirect=True)
 def test_training_with_the_cache_is_training(model: AwesomeCausal, tmp_path: Path, asked: list[int]) -> None:
     batch = [document(3, 1), document(2, 2, empty=(0,))]
     cache = TrunkCache(model, tmp_path)

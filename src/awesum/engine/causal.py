@@ -17,7 +17,7 @@ from awesum.engine.engine import Engine, News, Writing
 from awesum.engine.rules import Row, Rules, TrainedRules
 from awesum.engine.slots import Slots
 from awesum.models.adapter import States
-from awesum.models.adapter_layers import Passage
+from awesum.models.adapter_layers import Passage, Recollections
 from awesum.models.memory_slots import MemorySlots
 from awesum.models.prompt import Answer, Prompt
 from awesum.summary import Part
@@ -40,8 +40,9 @@ class _Opened:
 
     session: Any
     prompt: Prompt
-    read: DynamicCache
+    recalled: Recollections
     passage: Passage
+    read: DynamicCache
     begun: int = 0
 
 
@@ -151,8 +152,7 @@ class CausalEngine(Engine):
         slot = len(self._rows) if ended is None else self._rows.index(ended)
         self._slots.fill(slot, opened.read, row.end)
         if self._memory:
-            states = self._states.get(id(opened.session))
-            self._memory.fill(slot, states, opened.passage, prompt.segment, prompt.limit, prompt.salience)
+            self._memory.fill(slot, opened.recalled, opened.passage, prompt.segment, prompt.limit, prompt.salience)
         self._rows[slot : slot + 1] = [row]
         assert prompt.candidates == 1 or not (self._memory and self.model.bytes_of_memory()), "which would it remember?"
         opened.begun += 1
@@ -171,8 +171,9 @@ class CausalEngine(Engine):
                     self._states[id(session)] = after
                 news += self._accept(session, prompt.number, self._answer(list(prompt.known), True))
                 continue
-            passage = Passage()
-            return _Opened(session, prompt, self.model.read(prompt, passage), passage)
+            recalled = self.model.recall(self._states.get(id(session)))
+            passage = self.model.passage(recalled)
+            return _Opened(session, prompt, recalled, passage, self.model.read(prompt, passage))
         return None
 
     def _collect(self, session: Any, row: Row) -> Answer | None:

@@ -1,10 +1,10 @@
 """Memory for causal language models: an adapter around some layers of a pretrained model.
 
-A causal model reads a segment and a request (the prompt) and writes an answer after them. The prompt passes through
-the pretrained layers unchanged, as through an encoder; the answer passes through the adapter. The adapter has two
-memories for each of some layers (of the segments' tokens and of the summary's: the paper's encoder and decoder memory)
-and, optionally, an update of the last layers' weights. So everything computed before the answer is the same for every
-adapter, every query and every epoch, and can be cached.
+A causal model reads a segment and a request (the prompt) and writes an answer after them. The answer passes through the
+adapter: two memories for each of some layers (of the segments' tokens and of the summary's: the paper's encoder and
+decoder memory) and, optionally, an update of the last layers' weights. The prompt passes through the pretrained layers
+unchanged, so that everything computed before the answer is the same for every adapter, every query and every epoch, and
+can be cached; or, with `adapted_tokens="all"`, through the adapter too, and only the layers below it can be.
 
 The library's own model runs it all: its layers are wrapped, and receive a `Passage` as a keyword argument.
 Knows nothing about documents, texts or training.
@@ -73,7 +73,7 @@ class AwesomeCausal(nn.Module):
         ids = torch.tensor([[0, 1]], device=self.device)
         whole, parts = (
             self.base.get_decoder()(input_ids=ids, use_cache=False, **options).last_hidden_state
-            for options in ({}, {"passage": Passage(answering=True)})
+            for options in ({}, {"passage": Passage(adapted=True)})
         )
         if not torch.allclose(whole, parts, rtol=1e-2, atol=1e-2):
             raise AwesumError(UNSUPPORTED.format(type(self.base).__name__))
@@ -82,6 +82,11 @@ class AwesomeCausal(nn.Module):
     def first(self) -> int:
         """The number of the first layer above the trunk."""
         return self.roles.first
+
+    @property
+    def adapts_prompt(self) -> bool:
+        """Whether the prompt passes through the adapter as well as the answer."""
+        return self.adapter_config.adapted_tokens == "all"
 
     @property
     def end(self) -> int:
@@ -113,16 +118,20 @@ class AwesomeCausal(nn.Module):
         return {index: layer.settle(states[index]) for index, layer in self._remembering()}
 
     def with_memory(self, recalled: Recollections, trunk: torch.Tensor | None = None) -> Passage:
-        """The passage of an answer that reads what was recalled."""
+        """The passage of tokens that read what was recalled."""
         layers = self.base.get_decoder().layers
         extra = {index: layers[index].extra(of) for index, of in recalled.items()}
         return Passage(
-            answering=True,
+            adapted=True,
             memory={index: of for index, of in recalled.items() if self.can_read(index)},
             extra={index: source for index, source in extra.items() if source is not None},
             trunk=trunk,
             stops_gradient=all(each.stops_gradient for of in recalled.values() for each in of.values()),
         )
+
+    def for_prompt(self, recalled: Recollections) -> Passage:
+        """The passage of a prompt: it reads what was recalled only if it passes through the adapter."""
+        return self.with_memory(recalled) if self.adapts_prompt else Passage()
 
     def can_read(self, index: int) -> bool:
         """Whether the memories of a layer add anything after its self-attention."""
@@ -203,12 +212,13 @@ class AwesomeCausal(nn.Module):
         """Load the weights that were saved in `folder`."""
         path = Path(folder) / WEIGHTS
         saved_config = read_config(folder)
-        was, now = saved_config.memory, self.adapter_config.memory
-        if was != now:
-            raise AwesumError(
-                f"{folder} was trained with memory={was!r}, not {now!r}: load it as it is (memory={was!r}), or train "
-                "another from the pretrained model"
-            )
+        wanted_settings = self.roles.settings
+        for name, was in Roles(saved_config, self.roles.layers).settings.items():
+            if was != wanted_settings[name]:
+                raise AwesumError(
+                    f"{folder} was trained with {name}={was!r}, not {wanted_settings[name]!r}: load it as it is "
+                    f"({name}={was!r}), or train another from the pretrained model"
+                )
         trained_for = saved_config.base_sha256
         if trained_for and trained_for != self.fingerprint():
             raise AwesumError(
@@ -250,9 +260,9 @@ def after(
     """The states after a segment that was answered, or (given settled states) one that was not.
 
     `read` are the hidden states of the prompt, of which `segment` are the segment's own: a slice for all rows, or
-    (B, P). `written` are those that predict the answer, the first `answered` of them, or (B, A): they start with the
-    prompt's last token, and there are none if nothing was asked. `salience` says how salient the sentence of each of
-    the segment's tokens is: (B, segment), or (B, P).
+    (B, P). `written` are those that predict the answer, the first `answered` of them, or a mask, (B, A): each row of it
+    starts with the prompt's last token, and there are none if nothing was asked. `salience` says how salient the
+    sentence of each of the segment's tokens is: (B, segment), or (B, P).
     """
     states: dict[int, dict[str, MemoryState]] = {}
     for layer, of in recalled.items():
@@ -263,7 +273,8 @@ def after(
         if isinstance(answered, int):
             summary = summary[:, : max(answered - 1, 0)]
         source_mask = segment if isinstance(segment, torch.Tensor) else _all_of(source)
-        summary_mask = answered[:, 1:] if isinstance(answered, torch.Tensor) else _all_of(summary)
+        # Of the tokens that predict an answer, the first is the prompt's last.
+        summary_mask = answered[:, 1:] & answered[:, :-1] if isinstance(answered, torch.Tensor) else _all_of(summary)
         states[layer] = {
             "source": of["source"].then(source, source_mask, salience),
             "summary": of["summary"].then(summary, summary_mask),

@@ -14,6 +14,7 @@ from awesum.models import memory_settings
 from awesum.settings import ADAPTER
 
 CHOICES = {
+    "adapted_tokens": ("answer", "all"),
     "salient": ("none", "text", "rewrite"),
     "update": ("none", "low-rank", "full"),
 }
@@ -40,13 +41,16 @@ class AdapterConfig:
     """Slots of a memory."""
     compression_ratio: int = 5
     """Hidden states that a compressive memory compresses into one."""
+    adapted_tokens: str = "answer"
+    """Which tokens read the memories and pass through the updated layers: those of the `answer`, or `all`, the
+    segment's too (the paper's encoder memory)."""
     salient: str = "none"
     """The salient sentences in a segment's request: `none`, those of other segments as `text`, or the segment's own, to
     `rewrite`."""
     salient_size: int = 256
     """Tokens of salient text."""
     update: str = "low-rank"
-    """How the layers change for the answer: `none`, `low-rank` updates of their matrices, or `full`."""
+    """How the layers change for adapted tokens: `none`, `low-rank` updates of their matrices, or `full`."""
     update_layers: int = 3
     """How many of the last layers change."""
     rank: int = 64

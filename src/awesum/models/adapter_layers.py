@@ -1,4 +1,4 @@
-"""A causal model's layers with memories, and an update of their weights for the answer.
+"""A causal model's layers with memories, and an update of their weights for the tokens that are adapted.
 
 A layer of the library's own model is wrapped, and receives a `Passage` as a keyword argument.
 """
@@ -31,8 +31,9 @@ Recollections = Mapping[int, Mapping[str, Recollection]]
 class Passage:
     """What the layers read and write while a segment or its answer passes through them."""
 
-    answering: bool = False
-    """Whether these tokens predict the answer: those of the answer, and the last of the prompt."""
+    adapted: bool = False
+    """Whether these tokens pass through the adapter: those that predict the answer (the prompt's last one and the
+    answer's own) do, and with `adapted_tokens="all"` all others too."""
     memory: Recollections = field(default_factory=dict)
     """By layer: what its memories add after the self-attention."""
     extra: Mapping[int, Source] = field(default_factory=dict)
@@ -98,7 +99,9 @@ class Roles:
         if self.config.update == "none":
             return ()
         if self.config.update_layers > self.layers:
-            raise AwesumError(f"update_layers={self.config.update_layers}: there are {self.layers} layers")
+            raise AwesumError(
+                f"update_layers={self.config.update_layers}: there are {self.layers} layers; give at most as many"
+            )
         return tuple(range(self.layers - self.config.update_layers, self.layers))
 
     @property
@@ -106,16 +109,27 @@ class Roles:
         """The number of the first layer that does either; those below are the trunk."""
         return min((*self.remembering, *self.changing), default=self.layers - 1)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that the adapter's weights are trained for, without those of parts that it does not have."""
+        config = self.config
+        names = ["memory", "update", "adapted_tokens"]
+        names += ["memory_size"] if self.remembering else []
+        names += ["compression_ratio"] if config.memory == "compressive" else []
+        names += ["update_layers"] if self.changing else []
+        names += ["rank"] if config.update == "low-rank" else []
+        return {name: getattr(config, name) for name in names} | {"memory_layers": list(self.remembering)}
+
 
 class RememberingLayer(nn.Module):
-    """A decoder layer of the library and, from the adapter's first layer on, its version for the answer.
+    """A decoder layer of the library and, from the adapter's first layer on, its version for adapted tokens.
 
     The layer runs in parts, because the memory is read between two of them. These parts are the same in Llama, Qwen,
     Mistral and Gemma; Gemma has two more norms.
     """
 
-    prompted: Any  # the library's layer, for the prompt
-    answering: Any  # its version for the answer
+    prompted: Any  # the library's layer, for a prompt that is not adapted
+    answering: Any  # its version for the answer, and for a prompt that is
     memory: Any  # `source` and `summary` -> Memory
 
     def __init__(self, layer: nn.Module, index: int, roles: Roles) -> None:
@@ -140,7 +154,7 @@ class RememberingLayer(nn.Module):
                 self.memory[kind] = roles.config.make_memory(text.hidden_size, text.num_attention_heads)
 
     def _update(self, config: AdapterConfig) -> None:
-        """Make a version for the answer whose matrices can be trained."""
+        """Make a version whose matrices can be trained."""
         self.answering = deepcopy(self.prompted)
         for holder in list(self.answering.modules()):
             for name, module in list(holder.named_children()):
@@ -189,10 +203,10 @@ class RememberingLayer(nn.Module):
             hidden_states = passage.trunk
         if passage.only_trunk:
             return hidden_states
-        layer = self.answering if passage.answering else self.prompted
-        recalled = passage.memory.get(self.index, {}) if passage.answering else {}
+        layer = self.answering if passage.adapted else self.prompted
+        recalled = passage.memory.get(self.index, {}) if passage.adapted else {}
         given = layer.input_layernorm(hidden_states)
-        extra = passage.extra.get(self.index) if passage.answering else None
+        extra = passage.extra.get(self.index) if passage.adapted else None
         found = layer.self_attn(given, *args, **kwargs, **({} if extra is None else {"extra": extra}))[0]
         is_gemma = hasattr(layer, "pre_feedforward_layernorm")
         if is_gemma:
@@ -204,7 +218,7 @@ class RememberingLayer(nn.Module):
             # After the layer's own norm: a few directions of the residual stream dwarf all others.
             written = self.memory[KINDS[0]].to_write(given, normed)
             passage.written[self.index] = written.detach() if passage.stops_gradient else written
-        if self.is_last and not passage.answering:
+        if self.is_last and not passage.adapted:
             return hidden  # the last layer's output for a prompt is not used
         reads = (memory.read(normed, recalled[kind]) for kind, memory in self.memory.items() if kind in recalled)
         read = [each for each in reads if each is not None]

@@ -6,6 +6,7 @@ What to read and write, and for whom, is the engine's to say. Knows nothing of d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
@@ -19,7 +20,7 @@ from awesum.errors import AwesumError
 from awesum.loading import choose_device, load_tokenizer, loading, window_of
 from awesum.models.adapter import AwesomeCausal, States, after, ends_of, salience_row
 from awesum.models.adapter_config import AdapterConfig, is_adapter, read_config
-from awesum.models.adapter_layers import Passage
+from awesum.models.adapter_layers import Passage, Recollections
 from awesum.models.attention import GROUPED
 from awesum.models.chat import Chat
 from awesum.models.masks import layer_kinds, visible
@@ -126,7 +127,8 @@ class ChatModel:
             return self._pass(tokens, passage)
         cache = self.prefix_cache.read(tokens[: prompt.segment.stop], passage, self._pass)
         if rest := tokens[prompt.segment.stop :]:
-            self._pass(rest, Passage(), cache)
+            # Like the segment, but what it writes is the request's, which no memory takes.
+            self._pass(rest, replace(passage, trunk=None, written={}), cache)
         return cache
 
     def _pass(self, tokens: Sequence[int], passage: Passage, cache: DynamicCache | None = None) -> DynamicCache:
@@ -138,19 +140,33 @@ class ChatModel:
         return cache
 
     @torch.inference_mode()
+    def recall(self, states: States | None) -> Recollections:
+        """What the next prompt's answer reads, given the memories after the prompts before it, if there were any."""
+        return self.adapter.recall(states or self.adapter.start(1)) if self.adapter else {}
+
+    @torch.inference_mode()
+    def passage(self, recalled: Recollections) -> Passage:
+        """The passage of a prompt, for `read`."""
+        return self.adapter.for_prompt(recalled) if self.adapter else Passage()
+
+    @torch.inference_mode()
     def remember(self, prompt: Prompt, states: States | None) -> States | None:
         """The memories after a prompt whose answer is known."""
         if self.adapter is None or not self.adapter.roles.remembering:
             return None
         known = prompt.known or ()
-        read = Passage()
-        states = states or self.adapter.start(1)
         salience = salience_row(prompt.salience, self.model.device)
+        if not known and not self.adapter.adapts_prompt:  # nothing is read from memory
+            read = Passage()
+            self.read(prompt, read, prompt.segment.stop)
+            settled = self.adapter.settle(states or self.adapter.start(1))
+            return after(settled, read.written, prompt.segment, {}, 0, salience)
+        recalled = self.recall(states)
+        read = self.passage(recalled)
         if not known:  # then only the segment's own tokens are remembered
             self.read(prompt, read, prompt.segment.stop)
-            return after(self.adapter.settle(states), read.written, prompt.segment, {}, 0, salience)
+            return after(recalled, read.written, prompt.segment, {}, 0, salience)
         cache = self.read(prompt, read, -1)
-        recalled = self.adapter.recall(states)
         written = self.adapter.with_memory(recalled)
         ids = torch.tensor([[prompt.tokens[-1], *known]], device=self.model.device)
         self.model.base_model(input_ids=ids, past_key_values=cache, use_cache=True, passage=written)

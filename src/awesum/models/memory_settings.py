@@ -83,5 +83,7 @@ def memory_layers(wanted: int | str | Sequence[int], layers: int) -> tuple[int, 
         return tuple(range(layers - wanted, layers))
     chosen = tuple(sorted({layer + layers if layer < 0 else layer for layer in wanted}))
     if not chosen or chosen[0] < 0 or chosen[-1] >= layers:
-        raise AwesumError(f"memory_layers={list(wanted)}: there are {layers} layers, 0 to {layers - 1}")
+        raise AwesumError(
+            f"memory_layers={list(wanted)}: there are {layers} layers, 0 to {layers - 1}; name some of them"
+        )
     return chosen

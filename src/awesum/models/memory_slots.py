@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from awesum.memory import MemoryState, Recollection, Source
-from awesum.models.adapter import AwesomeCausal, States, after, salience_row
+from awesum.models.adapter import AwesomeCausal, after, salience_row
 from awesum.models.adapter_layers import Passage, Recollections
 
 GRAIN = 512
@@ -23,7 +23,7 @@ class MemorySlots:
 
     def __init__(self, model: AwesomeCausal, count: int) -> None:
         self.model, self.count = model, count
-        self.recalled: list[dict[int, dict[str, Recollection]]] = [{} for _ in range(count)]
+        self.recalled: list[Recollections] = [{} for _ in range(count)]
         self.read: list[dict[int, torch.Tensor]] = [{} for _ in range(count)]
         self.written: list[dict[int, torch.Tensor]] = [{} for _ in range(count)]
         self.salience: list[torch.Tensor | None] = [None] * count
@@ -34,18 +34,18 @@ class MemorySlots:
     def fill(
         self,
         slot: int,
-        states: States | None,
+        recalled: Recollections,
         passage: Passage,
         segment: slice,
         limit: int,
         salience: Sequence[float] | None = None,
     ) -> None:
-        """Put a segment that was read into a slot, with the memories of the segments before it.
+        """Put a segment that was read into a slot, with what is recalled of the segments before it.
 
         `salience` says how salient each of the segment's tokens is, for a memory that keeps the most salient.
         """
         self.salience[slot] = salience_row(salience, self.model.device)
-        self.recalled[slot] = self.model.recall(states or self.model.start(1))
+        self.recalled[slot] = recalled
         # Copies: a view would keep the states of the whole prompt alive.
         self.read[slot] = {layer: states[:, segment].clone() for layer, states in passage.written.items()}
         self.written[slot] = {
@@ -74,7 +74,7 @@ class MemorySlots:
         if self._stacked is None or self._stacked[0] != rows:
             self._stacked = (rows, self._stack(rows))
         extra = {index: source for index, of in self._extra.items() if (source := of.first(rows))}
-        return Passage(answering=True, memory=self._stacked[1], extra=extra)
+        return Passage(adapted=True, memory=self._stacked[1], extra=extra)
 
     def _stack(self, rows: int) -> Recollections:
         """The recollections that are read after the self-attention, as one batch."""

@@ -2,7 +2,8 @@
 
 Step t takes segment t of every document of the batch; documents that have ended drop out. The prompt (the segment and
 the request) passes through frozen layers, with the same result in every epoch; only the answer, a tenth of the tokens,
-has a graph. Knows tokens and tensors, no texts and no files.
+has a graph. A model that adapts the prompt too has only the layers below the adapter frozen, and a graph of all tokens.
+Knows tokens and tensors, no texts and no files.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ CHUNK = 128
 class Reading:
     """The output of the frozen layers for a segment, the request after it, and its target.
 
-    The request's last token belongs to the answer: it predicts the answer's first token.
+    The request's last token belongs to the answer: it predicts the answer's first token. Where the prompt passes
+    through the adapter, no layer above the trunk is frozen: P is 0, and there are no states.
     """
 
     keys: torch.Tensor
     """The prompt's, in each layer above the trunk: (layers, P, heads, size)."""
     values: torch.Tensor
     states: torch.Tensor
-    """The hidden states for the memories, in each layer that has one: (layers, segment, d)."""
-    answer: torch.Tensor
-    """The trunk's output at the tokens that predict the target: (A, d)."""
+    """The hidden states for the memories, in each layer that has one: (layers, segment, d), or no layers."""
+    trunk: torch.Tensor
+    """The trunk's output at the tokens that pass through the adapter, the last of which predict the target: (A, d)."""
 
 
 Reader = Callable[[Sequence[int], Sequence[int], Sequence[int]], Reading]
@@ -103,15 +105,15 @@ class Step:
     prompt_mask: torch.Tensor
     """(B, P)."""
     states: torch.Tensor
-    """(layers, B, S, d)."""
+    """(layers, B, S, d), or no layers."""
     segment_mask: torch.Tensor
-    """Which of them belong to the document's own tokens: (B, S)."""
+    """Which tokens of the segments are the document's own: (B, S)."""
     salience: torch.Tensor | None
     """How salient these tokens are, for the memory: (B, S)."""
-    answer: torch.Tensor
-    """The trunk's output at the tokens that predict the targets: (B, A, d)."""
+    trunk: torch.Tensor
+    """The trunk's output at the tokens that pass through the adapter: (B, A, d)."""
     targets: torch.Tensor
-    """(B, A), padded with -100."""
+    """The token that each of them predicts, -100 for those that predict no target: (B, A)."""
 
     @classmethod
     def of(cls, documents: Sequence[DocumentInputs], number: int, read: Reader, device: torch.device) -> Step:
@@ -121,12 +123,16 @@ class Step:
         targets = [target for _, _, target in parts]
         prompt, prompt_mask = _padded([reading.keys.transpose(0, 1) for reading in readings], before=True)
         values, _ = _padded([reading.values.transpose(0, 1) for reading in readings], before=True)
-        states, segment_mask = _padded([reading.states.transpose(0, 1) for reading in readings])
-        for row, document in zip(segment_mask, documents, strict=True):
-            row[: document.frame] = False
+        states, _ = _padded([reading.states.transpose(0, 1) for reading in readings])
+        segment_mask = torch.zeros(len(documents), max(len(segment) for segment, _, _ in parts), dtype=torch.bool)
+        for row, document, (segment, _, _) in zip(segment_mask, documents, parts, strict=True):
+            row[document.frame : len(segment)] = True
         salience = salience_rows(documents, number, segment_mask.shape[1])
-        answer, _ = _padded([reading.answer for reading in readings])
-        labels, there = _padded([torch.tensor(target) for target in targets])
+        trunk, _ = _padded([reading.trunk for reading in readings])
+        labels = torch.full(trunk.shape[:2], -100)
+        for row, reading, target in zip(labels, readings, targets, strict=True):
+            end = len(reading.trunk)
+            row[end - len(target) : end] = torch.tensor(target)
         return cls(
             prompt.permute(2, 0, 3, 1, 4).to(device),
             values.permute(2, 0, 3, 1, 4).to(device),
@@ -134,8 +140,8 @@ class Step:
             states.permute(2, 0, 1, 3).to(device),
             segment_mask.to(device),
             None if salience is None else salience.to(device),
-            answer.to(device),
-            labels.masked_fill(~there, -100).to(device),
+            trunk.to(device),
+            labels.to(device),
         )
 
 
@@ -154,14 +160,14 @@ def _padded(rows: Sequence[torch.Tensor], before: bool = False) -> tuple[torch.T
 def answer(
     model: AwesomeCausal, states: States, step: Step, label_smoothing: float = 0.0
 ) -> tuple[torch.Tensor, States]:
-    """The loss of each target token, (B, A), and the states after the segment."""
+    """The loss of each target token, (B, longest target), and the states after the segment."""
     cache = DynamicCache()
     for number, keys, values in zip(range(model.first, model.roles.layers), step.keys, step.values, strict=True):
         cache.update(keys, values, number)
     positions = (step.prompt_mask.cumsum(1) - 1).clamp(min=0)
-    at = step.prompt_mask.sum(1, keepdim=True) + torch.arange(step.answer.shape[1], device=positions.device)
+    at = step.prompt_mask.sum(1, keepdim=True) + torch.arange(step.trunk.shape[1], device=positions.device)
     recalled = model.recall(states)
-    written = model.with_memory(recalled, step.answer)
+    written = model.with_memory(recalled, step.trunk)
     hidden = model.run_top_layers(
         written,
         attention_mask=visible(
@@ -175,11 +181,19 @@ def answer(
         use_cache=True,
     )
     there = step.targets != -100
-    losses = hidden.new_zeros(step.targets.shape, dtype=torch.float32)
-    losses[there] = _losses(model, hidden[there], step.targets[there], label_smoothing)
-    read = dict(zip(model.roles.remembering, step.states, strict=True))
+    counts = there.sum(1, keepdim=True)
+    losses = hidden.new_zeros(len(counts), int(counts.max()), dtype=torch.float32)
+    of_target = torch.arange(losses.shape[1], device=counts.device) < counts
+    losses[of_target] = _losses(model, hidden[there], step.targets[there], label_smoothing)
+    if model.adapts_prompt:
+        length, start = step.segment_mask.shape[1], int(there.any(0).int().argmax())
+        read = {layer: states[:, :length] for layer, states in written.written.items()}
+        predicting = {layer: states[:, start:] for layer, states in written.written.items()}
+        there = there[:, start:]
+    else:
+        read, predicting = dict(zip(model.roles.remembering, step.states, strict=True)), written.written
     # The last target ends the answer and is not part of the summary; the tokens that predict the others are.
-    return losses, after(recalled, read, step.segment_mask, written.written, there, step.salience)
+    return losses, after(recalled, read, step.segment_mask, predicting, there, step.salience)
 
 
 def _losses(model: AwesomeCausal, hidden: torch.Tensor, targets: torch.Tensor, smoothing: float) -> torch.Tensor:

@@ -42,6 +42,7 @@ class AdapterSettings:
         "memory": memory_choices(),
         "salient": ("none", "text", "rewrite"),
         "update": ("none", "low-rank", "full"),
+        "adapted_tokens": ("answer", "all"),
     }
 
     memory: str = setting("attentive", f"external memory: {', '.join(memory_choices())}")
@@ -50,6 +51,9 @@ class AdapterSettings:
     )
     memory_size: int = setting(256, "slots of a memory")
     compression_ratio: int = setting(5, "hidden states that a compressive memory merges into one")
+    adapted_tokens: str = setting(
+        "answer", "tokens that read the memory and pass through the updated layers: answer, or all (the segment's too)"
+    )
     salient: str = setting(
         "none", "none, text (salient sentences of other segments) or rewrite (paraphrase the segment's own)"
     )

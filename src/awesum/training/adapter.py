@@ -59,7 +59,11 @@ class AdapterTraining(Trainable):
 
     def describe(self) -> str:
         """See `Trainable.describe`."""
-        return f"memory: {self.config.memory}, salient content: {self.config.salient}, update: {self.config.update}"
+        adapted = ", adapted tokens: all" if self.config.adapted_tokens == "all" else ""
+        return (
+            f"memory: {self.config.memory}, salient content: {self.config.salient}, update: {self.config.update}"
+            f"{adapted}"
+        )
 
     def inputs(self, analyst: Analyst, max_tokens: int | None, report: Report) -> SegmentInputs:
         """See `Trainable.inputs`."""

@@ -1,9 +1,9 @@
 """The trunk cache: what the frozen layers compute, on disk, so that a further epoch costs only the answers.
 
 For a prompt it holds the keys and values above the trunk and the hidden states that a memory may take; for an answer,
-the trunk's output. A file has half-precision numbers, and its name is a hash of the tokens and the weights that they
-come from: runs that differ in their adapter share what they have in common, and so do several requests after one
-segment.
+the trunk's output. Of a prompt that passes through the adapter, too, it holds the trunk's output alone. A file has
+half-precision numbers, and its name is a hash of the tokens and the weights that they come from: runs that differ in
+their adapter share what they have in common, and so do several requests after one segment.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ LARGEST = 65504.0
 
 def read_now(model: AwesomeCausal, segment: Sequence[int], request: Sequence[int], target: Sequence[int]) -> Reading:
     """What the frozen layers compute for a segment, a request and a target, without a cache."""
+    if model.adapts_prompt:
+        with torch.no_grad():
+            return _all_adapted(model, model.trunk(_ids(model, [*segment, *request, *target[:-1]]))[0])
     cache = DynamicCache()
     with torch.no_grad():
         read = _read(model, [*segment, *request[:-1]], cache)
@@ -49,6 +52,20 @@ def read_now(model: AwesomeCausal, segment: Sequence[int], request: Sequence[int
     keys, values = _above(model, cache, slice(0, len(segment) + len(request) - 1))
     nothing = answer.new_zeros(0, len(segment), answer.shape[1])
     return Reading(keys, values, torch.stack(states) if states else nothing, answer)
+
+
+def _all_adapted(model: AwesomeCausal, trunk: torch.Tensor) -> Reading:
+    """The reading of tokens that all pass through the adapter, from the trunk's output."""
+    above = model.roles.layers - model.first
+    heads, size = _heads(model)
+    nothing = trunk.new_zeros(above, 0, heads, size)
+    return Reading(nothing, nothing, trunk.new_zeros(0, 0, trunk.shape[1]), trunk)
+
+
+def _heads(model: AwesomeCausal) -> tuple[int, int]:
+    """The number of key and value heads, and their size."""
+    attention = model.base.get_decoder().layers[model.first].self_attn
+    return model.base.config.get_text_config().num_key_value_heads, attention.head_dim
 
 
 def _read(model: AwesomeCausal, tokens: Sequence[int], cache: DynamicCache) -> Passage:
@@ -69,6 +86,13 @@ def _above(model: AwesomeCausal, cache: DynamicCache, place: slice) -> tuple[tor
     return keys, values
 
 
+def _crop(cache: DynamicCache, length: int) -> None:
+    """Forget all tokens after the first `length`."""
+    for layer in cache.layers:
+        if (further := layer.get_seq_length() - length) > 0:
+            layer.crop(-further)
+
+
 def _ids(model: AwesomeCausal, tokens: Sequence[int]) -> torch.Tensor:
     return torch.tensor([[*tokens]], device=model.device)
 
@@ -79,12 +103,12 @@ class TrunkCache:
     def __init__(self, model: AwesomeCausal, folder: Path) -> None:
         self.model = model
         form = str(model.base.dtype).removeprefix("torch.")
-        self.folder = folder / f"{model.fingerprint()[:16]}-{model.first}-{form}"
-        self.arrays = Arrays(self.folder, np.float16)
+        known = model.fingerprint()
+        self.folder = folder / f"{known[:16]}-{model.first}-{form}"
+        self.arrays = Arrays(self.folder, np.float16, f"model {known[:16]}, {model.first} layers below, {form}")
         text = model.base.config.get_text_config()
         self.size: int = text.hidden_size
-        attention = model.base.get_decoder().layers[model.first].self_attn
-        self.heads = (text.num_key_value_heads, attention.head_dim)
+        self.heads = _heads(model)
         self.above = model.roles.layers - model.first
         remembering = model.roles.remembering
         self.states = f"{model.adapter_config.memory} {list(remembering)}" if remembering else ""
@@ -104,6 +128,8 @@ class TrunkCache:
         tensors = [
             torch.from_numpy(array.astype(np.float32)).to(self.model.base.dtype) for array in found if array is not None
         ]
+        if self.model.adapts_prompt:
+            return _all_adapted(self.model, torch.cat(tensors))
         prompt = torch.cat(tensors[:2])
         keys, values = prompt.view(len(prompt), 2, self.above, *self.heads).permute(1, 2, 0, 3, 4)
         layers = len(self.model.roles.remembering)
@@ -117,6 +143,9 @@ class TrunkCache:
     def fill(self, segment: Sequence[int], following: Iterable[tuple[Sequence[int], Sequence[int]]]) -> None:
         """Compute and cache; the segment is read once for all requests and targets that follow it."""
         cache = DynamicCache()
+        if self.model.adapts_prompt:
+            self._fill_trunk(segment, following, cache)
+            return
         read = _read(self.model, segment, cache)
         start = len(segment)
         for request, target in following:
@@ -130,12 +159,30 @@ class TrunkCache:
                 torch.cat(states, 1) if states else answer[:, :0],
                 answer,
             ]
-            for (path, shape), numbers in zip(self._parts(segment, request, target), computed, strict=True):
-                if self.arrays.load(path, shape) is None:
-                    self._keep(path, numbers)
-            for layer in cache.layers:
-                if further := layer.get_seq_length() - start:
-                    layer.crop(-further)
+            self._keep_parts(segment, request, target, computed)
+            _crop(cache, start)
+
+    def _fill_trunk(
+        self,
+        segment: Sequence[int],
+        following: Iterable[tuple[Sequence[int], Sequence[int]]],
+        cache: DynamicCache,
+    ) -> None:
+        """The same for a prompt that passes through the adapter: nothing above the trunk is computed."""
+        own = self.model.trunk(_ids(self.model, segment), cache)[0]
+        for request, target in following:
+            rest = self.model.trunk(_ids(self.model, [*request, *target[:-1]]), cache)[0]
+            before = len(request) - 1
+            self._keep_parts(segment, request, target, [own, rest[:before], rest[before:]])
+            _crop(cache, len(segment))
+
+    def _keep_parts(
+        self, segment: Sequence[int], request: Sequence[int], target: Sequence[int], computed: Sequence[torch.Tensor]
+    ) -> None:
+        """Write those files that are missing."""
+        for (path, shape), numbers in zip(self._parts(segment, request, target), computed, strict=True):
+            if self.arrays.load(path, shape) is None:
+                self._keep(path, numbers)
 
     def _joined(self, cache: DynamicCache, place: slice) -> torch.Tensor:
         """Keys and values of some tokens, (N, numbers per token)."""
@@ -148,14 +195,19 @@ class TrunkCache:
     def _parts(
         self, segment: Sequence[int], request: Sequence[int], target: Sequence[int]
     ) -> list[tuple[Path, tuple[int, int]]]:
-        """The files of the segment, the request without its last token, the states for the memory, and the answer."""
-        width = 2 * self.above * self.heads[0] * self.heads[1]
-        states = len(self.model.roles.remembering) * self.size
+        """The files of the segment, the request without its last token, the states for the memory, and the answer.
+
+        Of a prompt that passes through the adapter, there are no states.
+        """
         before, whole = [*segment, *request[:-1]], [*segment, *request, *target[:-1]]
+        kind, width = "prompt", 2 * self.above * self.heads[0] * self.heads[1]
+        states = [(self._path(self.states, 0, segment), (len(segment), len(self.model.roles.remembering) * self.size))]
+        if self.model.adapts_prompt:
+            kind, width, states = "trunk", self.size, []
         return [
-            (self._path("prompt", 0, segment), (len(segment), width)),
-            (self._path("prompt", len(segment), before), (len(request) - 1, width)),
-            (self._path(self.states, 0, segment), (len(segment), states)),
+            (self._path(kind, 0, segment), (len(segment), width)),
+            (self._path(kind, len(segment), before), (len(request) - 1, width)),
+            *states,
             (self._path("answer", len(before), whole), (len(target), self.size)),
         ]
 
