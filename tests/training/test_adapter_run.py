@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from awesum.errors import AwesumError
 from awesum.models.adapter import WEIGHTS, AwesomeCausal
 from awesum.models.adapter_config import read_config
 from awesum.models.causal import ChatModel
+from awesum.recurrence import DocumentInputs
 from awesum.settings import ADAPTER
+from awesum.training import trunk
 from awesum.training.trainer import last_checkpoint
 from tests.conftest import topical_text
 from tests.training.interruptions import Interrupted, killed, stopping_after
@@ -81,6 +84,7 @@ def test_from_data_to_a_folder_that_holds_the_adapter_alone(case: Case, go: Go, 
         {"memory": "compressive", "update": "none", "freeze_trunk": True},
         {"memory": "salient", "adapted_tokens": "all", "update_layers": 3, "freeze_trunk": True},
         {"memory": "none", "adapted_tokens": "all"},
+        {"memory": "attentive", "distill": 0.5},
         {"memory": "attentive", "update": "full", "salient": "text", "salient_size": 40, "precision": "bfloat16"},
     ],
     ids=lambda options: "-".join(map(str, options.values())),
@@ -139,6 +143,35 @@ def test_trunk_is_kept_and_gives_the_same_losses(
     go(frozen.but(output=str(tmp_path / "third"), memory="compressive"))
     further = set((tmp_path / "cache" / "trunk").rglob("*.npy")).difference(kept)
     assert 0 < len(further) < len(kept) / 2  # what this memory takes of the segments; the rest is shared
+
+
+def test_teacher_is_asked_once_and_not_for_validation(
+    case: Case, go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same weights, the validation loss is that of a run without a teacher."""
+    write(tmp_path / "data" / "validation.jsonl", causal_rows(1))
+    taught: list[str] = []
+    real = trunk.teach
+
+    def counting(model: Any, document: DocumentInputs, *args: Any) -> Any:
+        assert torch.is_grad_enabled()
+        taught.append(document.name)
+        return real(model, document, *args)
+
+    monkeypatch.setattr(trunk, "teach", counting)
+    notes: list[str] = []
+    case = case.but(documents=2, epochs=2.0, save_steps=100, freeze_trunk=True, learning_rate=1e-9)
+    go(case.but(distill=0.5), say=notes.append)
+    assert any(note.startswith("the teacher reads ") for note in notes)
+    assert len(taught) == 2 + 2  # for the plan, and for training
+    output = go(case.but(output=str(tmp_path / "plain")))
+    assert len(taught) == 4
+    with_teacher, without = (
+        json.loads((Path(folder) / "run.json").read_text())["validation"] for folder in (case.output, output)
+    )
+    assert [each["loss"] for each in with_teacher] == pytest.approx([each["loss"] for each in without], rel=1e-4)
+    ours, theirs = (history(folder)[0][1] for folder in (case.output, output))
+    assert abs(ours - theirs) > 1e-3
 
 
 # ------------------------------------------------------------------------------------------------ killed and resumed
@@ -202,6 +235,7 @@ def test_killed_and_resumed_gives_the_losses_of_an_uninterrupted_run(
         ({"salient": "key-value"}, "is not one of none, text, rewrite for a causal model"),
         ({"update": "lowrank"}, "did you mean 'low-rank'"),
         ({"memory_layers": 9}, "there are 4 layers"),
+        ({"distill": 1.5}, "distill=1.5 is a share of the loss: give a number from 0 to 1"),
         ({"memory_layers": (17, 18, 19)}, "there are 4 layers, 0 to 3; name some of them"),
         ({"adapted_tokens": "segment"}, "is not one of answer, all for a causal model"),
         ({"update_layers": 9}, "there are 4 layers"),

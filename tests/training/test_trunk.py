@@ -212,7 +212,7 @@ def test_interruption_between_segment_and_answer(
     model: AwesomeCausal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = TrunkCache(model, tmp_path)
-    keep, kept = TrunkCache._keep, []
+    keep, kept = TrunkCache.keep, []
 
     def once(self: TrunkCache, *args: Any) -> None:
         if kept:
@@ -221,7 +221,7 @@ def test_interruption_between_segment_and_answer(
         keep(self, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(TrunkCache, "_keep", once)
+        patch.setattr(TrunkCache, "keep", once)
         with pytest.raises(KeyboardInterrupt):
             cache(SEGMENT, [4], [2])
     assert len(files(tmp_path)) == 1

@@ -19,6 +19,7 @@ from awesum.memory import MemoryState
 from awesum.models.adapter import AwesomeCausal, States, after
 from awesum.models.masks import visible
 from awesum.recurrence.inputs import Backward, DocumentInputs, LossWeights, longest_first, salience_rows
+from awesum.recurrence.teacher import Taught, Teacher
 
 CHUNK = 128
 """Target tokens whose scores are computed at a time."""
@@ -57,12 +58,15 @@ def train(
     label_smoothing: float = 0.0,
     on_segment: OnSegment | None = None,
     depth: int | None = 1,
+    teacher: Teacher | None = None,
+    distill: float = 0.0,
 ) -> torch.Tensor:
     """One pass over some documents; calls `backward` after each step with its share of the loss, returns all of it.
 
     The loss is the mean over each document's target tokens, averaged over the documents, as for an encoder-decoder. To
     evaluate, give a `backward` that does nothing, under `torch.no_grad`. `depth` is the number of memory updates that
-    the gradient of a step goes back through; None: all, in one backward pass for the whole document.
+    the gradient of a step goes back through; None: all, in one backward pass for the whole document. `distill` is the
+    weight of the divergence from what the `teacher` predicts; the targets have the rest.
     """
     torch.set_flush_denormal(True)  # denormal numbers are up to 100 times slower to multiply
     ordered = [documents[place] for place in longest_first(documents)]
@@ -71,13 +75,17 @@ def train(
     if not torch.is_grad_enabled():
         depth = 1  # the same numbers
     states: States = model.start(len(documents), depth)
+    taught = {id(document): teacher(document) for document in ordered} if teacher and distill else {}
     held: list[torch.Tensor] = []
     for number in range(len(ordered[0].segments)):
         there = [document for document in ordered if number < len(document.segments)]
         step = Step.of(there, number, read, model.device)
         scale = weights.of(there, number)
         with torch.set_grad_enabled((any(scale) or depth is None) and torch.is_grad_enabled()):
-            losses, states = answer(model, first_rows(states, len(there)), step, label_smoothing)
+            lesson = None
+            if taught:
+                lesson = Taught(torch.cat([taught[id(document)][number] for document in there]), distill)
+            losses, states = answer(model, first_rows(states, len(there)), step, label_smoothing, lesson)
             if any(scale):
                 loss = (losses.sum(1) * torch.tensor(scale, device=losses.device)).sum()
                 if loss.requires_grad or not torch.is_grad_enabled():  # an empty memory has no weight to train
@@ -158,9 +166,12 @@ def _padded(rows: Sequence[torch.Tensor], before: bool = False) -> tuple[torch.T
 
 
 def answer(
-    model: AwesomeCausal, states: States, step: Step, label_smoothing: float = 0.0
+    model: AwesomeCausal, states: States, step: Step, label_smoothing: float = 0.0, taught: Taught | None = None
 ) -> tuple[torch.Tensor, States]:
-    """The loss of each target token, (B, longest target), and the states after the segment."""
+    """The loss of each target token, (B, longest target), and the states after the segment.
+
+    `taught` is for the target tokens of all rows, one row after another.
+    """
     cache = DynamicCache()
     for number, keys, values in zip(range(model.first, model.roles.layers), step.keys, step.values, strict=True):
         cache.update(keys, values, number)
@@ -184,7 +195,7 @@ def answer(
     counts = there.sum(1, keepdim=True)
     losses = hidden.new_zeros(len(counts), int(counts.max()), dtype=torch.float32)
     of_target = torch.arange(losses.shape[1], device=counts.device) < counts
-    losses[of_target] = _losses(model, hidden[there], step.targets[there], label_smoothing)
+    losses[of_target] = _losses(model, hidden[there], step.targets[there], label_smoothing, taught)
     if model.adapts_prompt:
         length, start = step.segment_mask.shape[1], int(there.any(0).int().argmax())
         read = {layer: states[:, :length] for layer, states in written.written.items()}
@@ -196,26 +207,39 @@ def answer(
     return losses, after(recalled, read, step.segment_mask, predicting, there, step.salience)
 
 
-def _losses(model: AwesomeCausal, hidden: torch.Tensor, targets: torch.Tensor, smoothing: float) -> torch.Tensor:
-    """The cross entropy of each target, predicted from `hidden` (N, d)."""
+def _losses(
+    model: AwesomeCausal, hidden: torch.Tensor, targets: torch.Tensor, smoothing: float, taught: Taught | None = None
+) -> torch.Tensor:
+    """The cross entropy of each target, predicted from `hidden` (N, d); with a teacher, also its share of the loss."""
     if (head := model.plain_head) is not None and torch.is_grad_enabled():
-        found: torch.Tensor = _CrossEntropy.apply(hidden, head, targets, smoothing)  # type: ignore[no-untyped-call]
+        found: torch.Tensor = _CrossEntropy.apply(hidden, head, targets, smoothing, taught)  # type: ignore[no-untyped-call]
         return found
     logits = model.logits(hidden).float()
-    return torch.nn.functional.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
+    losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
+    if taught is None:
+        return losses
+    wanted = model.logits(taught.hidden.to(hidden.dtype)).float().log_softmax(1)
+    divergence = (wanted.exp() * (wanted - logits.log_softmax(1))).sum(1)
+    return (1 - taught.weight) * losses + taught.weight * divergence
 
 
 class _CrossEntropy(torch.autograd.Function):
     """Cross entropy after a frozen matrix; the forward pass also computes the gradient, a chunk of tokens at a time.
 
     Going over the scores of a whole vocabulary again and again took a third of a training step. Here they are computed,
-    turned into probabilities in place, multiplied back, and dropped.
+    turned into probabilities in place, multiplied back, and dropped. What a teacher predicts is treated alike.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: torch.Tensor, head: torch.Tensor, targets: torch.Tensor, smoothing: float
+        ctx: Any,
+        hidden: torch.Tensor,
+        head: torch.Tensor,
+        targets: torch.Tensor,
+        smoothing: float,
+        taught: Taught | None = None,
     ) -> torch.Tensor:
+        share = 1.0 if taught is None else 1 - taught.weight  # of the targets
         losses = hidden.new_empty(len(targets), dtype=torch.float32)
         gradient = torch.empty_like(hidden)
         for first in range(0, len(targets), CHUNK):
@@ -225,21 +249,27 @@ class _CrossEntropy(torch.autograd.Function):
             losses[rows] = -(1 - smoothing) * wanted
             if smoothing:
                 losses[rows] -= smoothing * scores.mean(1)
+            if taught is not None:
+                wanted = (taught.hidden[rows].to(head.dtype) @ head.T).float().log_softmax(1)
+                likely = wanted.exp()
+                losses[rows] = share * losses[rows] + taught.weight * (likely * (wanted - scores)).sum(1)
             highest = scores.amax(1, keepdim=True)
             total = scores.sub_(highest).exp_().sum(1, keepdim=True)
             losses[rows] += (highest + total.log())[:, 0]
             scores.div_(total)
             if smoothing:
-                scores.sub_(smoothing / scores.shape[1])
-            scores[torch.arange(len(scores), device=scores.device), targets[rows]] -= 1 - smoothing
+                scores.sub_(share * smoothing / scores.shape[1])
+            scores[torch.arange(len(scores), device=scores.device), targets[rows]] -= share * (1 - smoothing)
+            if taught is not None:
+                scores.sub_(likely, alpha=taught.weight)
             gradient[rows] = scores.to(head.dtype) @ head
         ctx.save_for_backward(gradient)
         return losses
 
     @staticmethod
-    def backward(ctx: Any, *given: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+    def backward(ctx: Any, *given: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
         (gradient,) = ctx.saved_tensors
-        return gradient * given[0][:, None].to(gradient.dtype), None, None, None
+        return gradient * given[0][:, None].to(gradient.dtype), None, None, None, None
 
 
 def first_rows(states: States, count: int) -> States:

@@ -62,6 +62,9 @@ class AdapterSettings:
     update_layers: int = setting(3, "number of last layers that change")
     rank: int = setting(64, "rank of a low-rank update")
     memory_depth: int | None = setting(1, MEMORY_DEPTH)
+    distill: float = setting(
+        0.0, "weight in the loss of what the pretrained model predicts with all earlier segments in view, 0 to 1"
+    )
     new_learning_rate: float | None = setting(
         None, "peak learning rate of the new weights: all but those of --update full (default: learning_rate)"
     )
@@ -75,12 +78,14 @@ class AdapterSettings:
             raise AwesumError("there is nothing to train: give the adapter a --memory, or its layers an --update")
         if self.memory == "salient" and self.update == "none":
             raise AwesumError("there is nothing to train: a salient memory has no weights; give the layers an --update")
+        if not 0 <= self.distill <= 1:
+            raise AwesumError(f"distill={self.distill} is a share of the loss: give a number from 0 to 1")
         check_memory_training(self.memory, self.memory_depth, self.new_learning_rate)
 
     @property
     def adapter_config(self) -> dict[str, Any]:
         """What the adapter is made of, as `AdapterConfig` names it."""
-        of_training = ("freeze_trunk", "memory_depth", "new_learning_rate")
+        of_training = ("freeze_trunk", "memory_depth", "distill", "new_learning_rate")
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in of_training}
 
 

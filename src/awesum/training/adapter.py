@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 
 from awesum import loading
@@ -20,11 +21,10 @@ from awesum.recurrence.causal import Reader, train
 from awesum.settings import SMOLLM2
 from awesum.training.examples import SegmentInputs
 from awesum.training.trainable import Report, Trainable
-from awesum.training.trunk import TrunkCache, plan, read_now
+from awesum.training.trunk import CachedTeacher, TrunkCache, plan, read_now
 from awesum.weights import SMOLLM2_WHEEL
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedTokenizerBase
 
     from awesum.analysis.analysis import Analyst
@@ -76,6 +76,12 @@ class AdapterTraining(Trainable):
     def _trunk_cache(self) -> TrunkCache | None:
         return TrunkCache(self.model, cache_folder() / "trunk") if self.settings.freeze_trunk else None
 
+    @cached_property
+    def _teacher(self) -> CachedTeacher | None:
+        if not self.settings.distill:
+            return None
+        return CachedTeacher(self.model, loading.window_of(self.model.base.config), self._trunk_cache)
+
     def plan(
         self,
         documents: Sequence[DocumentInputs],
@@ -85,7 +91,7 @@ class AdapterTraining(Trainable):
     ) -> None:
         """With a frozen trunk: report time, disk and memory, and refuse a disk that is too full."""
         if self._trunk_cache:
-            plan(self._trunk_cache, documents, validation, epochs, report)
+            plan(self._trunk_cache, documents, validation, epochs, report, self._teacher)
 
     def loss(
         self,
@@ -95,7 +101,7 @@ class AdapterTraining(Trainable):
         empty_targets: bool = True,
         label_smoothing: float = 0.0,
     ) -> torch.Tensor:
-        """See `Trainable.loss`."""
+        """See `Trainable.loss`. The loss of validation is that of the targets alone, comparable with other runs."""
         read: Reader = self._trunk_cache or partial(read_now, self.model)
         return train(
             self.model,
@@ -105,6 +111,8 @@ class AdapterTraining(Trainable):
             empty_targets=empty_targets,
             label_smoothing=label_smoothing,
             depth=self.noted(self.settings.memory_depth, documents),
+            teacher=self._teacher if torch.is_grad_enabled() else None,
+            distill=self.settings.distill,
         )
 
     def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:

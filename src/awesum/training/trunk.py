@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from awesum.models.adapter_layers import Passage
 from awesum.models.arrays import Arrays
 from awesum.recurrence import causal
 from awesum.recurrence.causal import Reading
+from awesum.recurrence.teacher import in_view, teach
 
 if TYPE_CHECKING:
     from awesum.models.adapter import AwesomeCausal
@@ -35,6 +37,7 @@ TRIALS = 2
 """Documents on which the time of training is measured."""
 SAMPLED = 64
 """Documents from whose lengths it is estimated, evenly spread; of fewer, all."""
+UNREADABLE = "cannot read back what was cached in {}: free some space there, or delete that folder"
 LARGEST = 65504.0
 """The largest number in half precision."""
 
@@ -121,9 +124,7 @@ class TrunkCache:
             if all(array is not None for array in found):
                 break
             if attempt:
-                raise AwesumError(
-                    f"cannot read back what was cached in {self.folder}: free some space there, or delete that folder"
-                )
+                raise AwesumError(UNREADABLE.format(self.folder))
             self.fill(segment, [(request, target)])
         tensors = [
             torch.from_numpy(array.astype(np.float32)).to(self.model.base.dtype) for array in found if array is not None
@@ -182,7 +183,7 @@ class TrunkCache:
         """Write those files that are missing."""
         for (path, shape), numbers in zip(self._parts(segment, request, target), computed, strict=True):
             if self.arrays.load(path, shape) is None:
-                self._keep(path, numbers)
+                self.keep(path, numbers)
 
     def _joined(self, cache: DynamicCache, place: slice) -> torch.Tensor:
         """Keys and values of some tokens, (N, numbers per token)."""
@@ -214,7 +215,8 @@ class TrunkCache:
     def _path(self, kind: str, start: int, tokens: Sequence[int]) -> Path:
         return self.arrays.path(kind, start, [*tokens])
 
-    def _keep(self, path: Path, numbers: torch.Tensor) -> None:
+    def keep(self, path: Path, numbers: torch.Tensor) -> None:
+        """Write numbers of the frozen layers to their file."""
         largest = float(numbers.abs().max())
         if not largest < LARGEST:
             raise AwesumError(
@@ -224,18 +226,60 @@ class TrunkCache:
         self.arrays.keep(path, numbers.float().cpu().numpy())
 
 
+class CachedTeacher:
+    """The pretrained model with the earlier segments in its window, as a `Teacher`; with a trunk cache, beside it."""
+
+    def __init__(self, model: AwesomeCausal, window: int, cache: TrunkCache | None = None) -> None:
+        self.model, self.window, self.cache = model, window, cache
+
+    def __call__(self, document: DocumentInputs) -> list[torch.Tensor]:
+        """The last hidden states at the tokens that predict each target of the document."""
+        if self.cache is None:
+            return list(teach(self.model.base, document, self.window))
+        files = self._files(document)
+        found = [self.cache.arrays.load(path, shape) for path, shape in files]
+        if any(array is None for array in found):
+            computed = list(teach(self.model.base, document, self.window))
+            for (path, _), numbers in zip(files, computed, strict=True):
+                self.cache.keep(path, numbers)
+            found = [self.cache.arrays.load(path, shape) for path, shape in files]
+        tensors = [torch.from_numpy(array.astype(np.float32)) for array in found if array is not None]
+        if len(tensors) < len(files):
+            raise AwesumError(UNREADABLE.format(self.cache.folder))
+        return [numbers.to(self.model.device, self.model.base.dtype) for numbers in tensors]
+
+    def files(self, document: DocumentInputs) -> list[tuple[Path, int]]:
+        """The files of a document, and their sizes in bytes."""
+        return [(path, 2 * rows * width) for path, (rows, width) in self._files(document)]
+
+    def _files(self, document: DocumentInputs) -> list[tuple[Path, tuple[int, int]]]:
+        """The file of each target, named after everything that the teacher had in view."""
+        assert self.cache is not None
+        own = zip(document.segments, document.requests, document.targets, strict=True)
+        return [
+            (
+                self.cache.arrays.path(
+                    "teacher", len(target), [*chain(*before), *segment[document.frame :], *request, *target[:-1]]
+                ),
+                (len(target), self.cache.size),
+            )
+            for before, (segment, request, target) in zip(in_view(document, self.window), own, strict=True)
+        ]
+
+
 def plan(
     cache: TrunkCache,
     documents: Sequence[DocumentInputs],
     measured: Sequence[DocumentInputs] | None,
     epochs: float,
     report: Report,
+    teacher: CachedTeacher | None = None,
 ) -> None:
     """Report how long training will take and what it needs, judging by some documents and a trial of a few segments.
 
     Raises if the disk has no room for the cache.
     """
-    tokens = missing = segments = 0.0
+    tokens = missing = segments = untaught = 0.0
     total = needed = 0.0
     counted: set[Path] = set()
     trial: list[DocumentInputs] = []
@@ -246,16 +290,23 @@ def plan(
             document, weight = those[number], len(those) / len(sampled)
             trial += [document] if len(trial) < TRIALS else []
             segments += weight * len(document.segments) * is_trained_on
+            taught = teacher.files(document) if teacher and is_trained_on else []
+            if not all(path.exists() for path, _ in taught):
+                untaught += weight * document.tokens
             for each in _passes(document):
                 tokens += weight * sum(map(len, each))
                 missing += 0 if cache.has(*each) else weight * sum(map(len, each))
-                for path, room in cache.files(*each):
-                    if path not in counted:
-                        counted.add(path)
-                        total += weight * room
-                        needed += 0 if path.exists() else weight * room
+            for path, room in chain(taught, *(cache.files(*each) for each in _passes(document))):
+                if path not in counted:
+                    counted.add(path)
+                    total += weight * room
+                    needed += 0 if path.exists() else weight * room
     reading, learning = _trial(cache, trial)
     first, further = missing * reading, segments * learning
+    if teacher:
+        teaching = _teaching(teacher, trial) * untaught
+        first += teaching
+        report(f"the teacher reads {untaught:,.0f} tokens once: about {duration(teaching)}, which the total includes")
     free = shutil.disk_usage(existing(cache.folder)).free
     report(
         f"the frozen layers read {tokens:,.0f} tokens once ({tokens - missing:,.0f} are cached already): about "
@@ -285,13 +336,7 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
     trained, taken = 0, 0.0
     for document in documents:
         some = sorted({0, len(document.segments) // 2, len(document.segments) - 1})  # the first has the longest target
-        head = replace(
-            document,
-            segments=[document.segments[number] for number in some],
-            requests=[document.requests[number] for number in some],
-            targets=[document.targets[number] for number in some],
-            salience=[document.salience[number] for number in some] if document.salience else [],
-        )
+        head = _some(document, some)
         for each in _passes(head):
             cache(*each)
         started = time.perf_counter()
@@ -301,6 +346,28 @@ def _trial(cache: TrunkCache, documents: Sequence[DocumentInputs]) -> tuple[floa
         trained += len(some)
     cache.model.zero_grad(set_to_none=True)
     return reading, taken / max(trained, 1)
+
+
+def _teaching(teacher: CachedTeacher, documents: Sequence[DocumentInputs]) -> float:
+    """Seconds per token for the teacher: less than it will take, because here it has one earlier segment in view."""
+    started, read = time.perf_counter(), 0
+    for document in documents:
+        head = _some(document, range(min(2, len(document.segments))))
+        for _ in teach(teacher.model.base, head, teacher.window):
+            pass
+        read += head.tokens
+    return (time.perf_counter() - started) / max(read, 1)
+
+
+def _some(document: DocumentInputs, numbers: Sequence[int]) -> DocumentInputs:
+    """Some segments of a document."""
+    return replace(
+        document,
+        segments=[document.segments[number] for number in numbers],
+        requests=[document.requests[number] for number in numbers],
+        targets=[document.targets[number] for number in numbers],
+        salience=[document.salience[number] for number in numbers] if document.salience else [],
+    )
 
 
 def mixed_precision(model: AwesomeCausal) -> torch.autocast:
