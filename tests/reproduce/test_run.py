@@ -23,11 +23,10 @@ from awesum.cli import main
 from awesum.errors import AwesumError
 from awesum.evaluation import evaluate
 from awesum.reproduce import row as rows_of
-from awesum.reproduce.plan import EXTRACTOR, Plan
+from awesum.reproduce.plan import Plan
 from awesum.reproduce.result import Result
 from awesum.reproduce.row import RowMaker
 from awesum.reproduce.run import describe, reproduce
-from awesum.training.settings import as_dict
 from awesum.training.trainer import AwesomeTrainer
 from tests.training.interruptions import Interrupted, stopping_after
 from tests.training.runs import ROOT, rows, write
@@ -84,18 +83,13 @@ def make_here(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
     def make(self: RowMaker, plan: Plan, row: str, *, quiet: bool = False) -> str | None:
         made.append(row)
-        job = {
-            "settings": as_dict(*plan.settings(row)),
-            "documents": str(plan.references),
-            "predictions": None if row == EXTRACTOR else str(plan.predictions(row)),
-            "quiet": True,
-        }
         try:
-            return rows_of._make(job)
+            return rows_of._make(rows_of.job_of(plan, row, quiet=True))
         except AwesumError as error:
             return str(error)
 
     monkeypatch.setattr(RowMaker, "make", make)
+    monkeypatch.setattr("awesum.reproduce.run.rows_at_once", lambda bases: 1)
 
 
 @pytest.fixture

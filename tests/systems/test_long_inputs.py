@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import BartConfig, BartForConditionalGeneration, LEDForConditionalGeneration
 
 from awesum import Document, Settings, Summarizer, systems
@@ -104,17 +106,23 @@ def test_system_learns_four_documents_and_writes_them_again(
     "own",
     [
         {"system": "unlimiformer", "mode": "alternating", "retrieved": 20},
-        pytest.param({"system": "cached"}, marks=pytest.mark.slow),
+        *(
+            pytest.param({"system": system}, marks=pytest.mark.slow)
+            for system in ("truncated", "extract-abstract", "block-attention", "longformer", "pagesum", "cached")
+        ),
+        pytest.param({"system": "long-t5"}, marks=pytest.mark.slow),
     ],
+    ids=lambda own: own["system"],
 )
 def test_interrupted_run_ends_where_the_whole_one_does(
-    own: dict[str, Any], bart: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: dict[str, Any], base: Any, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
-    common = {"data": data, "base": bart, "epochs": 2, "accumulation": 1, "save_steps": 1, "warmup_steps": 0, **own}
+    common = {"data": str(data), "base": base(own["system"]), "max_tokens": 120, "epochs": 2, "accumulation": 1}
+    common |= {"save_steps": 1, "warmup_steps": 0, **own}
     weights = []
     for name in ("whole", "stopped"):
-        options = read_settings(None, {**common, "output": str(tmp_path / name), "data": str(data), "base": str(bart)})
+        options = read_settings(None, {**common, "output": str(tmp_path / name)})
         if name == "stopped":
             with monkeypatch.context() as patch:
                 stopping_after(3, patch)
@@ -122,7 +130,7 @@ def test_interrupted_run_ends_where_the_whole_one_does(
                     train(*options, quiet=True, say=lambda note: None)
             assert steps(tmp_path / name)[-1] == 3
         train(*options, quiet=True, say=lambda note: None)
-        weights.append(BartForConditionalGeneration.from_pretrained(tmp_path / name).state_dict())
+        weights.append(load_file(tmp_path / name / "model.safetensors"))
     for name, weight in weights[0].items():
         assert torch.equal(weight, weights[1][name]), name
 
@@ -194,29 +202,47 @@ def test_cached_holds_the_graph_of_one_chunk(tiny_bart_folder: Path, monkeypatch
     assert with_graph == [(16, False), (16, False), (8, False), (16, True), (16, True), (8, True)]
 
 
-@pytest.mark.parametrize("system", ["block-attention", "long-t5", "unlimiformer", "pagesum", "cached"])
-def test_gradient_checkpointing_changes_no_gradient(system: str, base: Any, tiny_bart_folder: Path) -> None:
-    name = base(system) if system == "long-t5" else str(tiny_bart_folder)
-    options = (
-        {"block_size": 16} if system == "block-attention" else {"retrieved": 9} if system == "unlimiformer" else {}
-    )
-    found = []
-    for checkpointing in (False, True):
-        torch.manual_seed(0)
-        settings = systems.find(system).settings_class(gradient_checkpointing=checkpointing, **options)  # type: ignore[misc]
-        training: Any = make(system, name, settings)
-        training.model.train()
-        torch.manual_seed(1)
-        document = _inputs(list(range(4, 104)), [0, 9, 8, 2])
-        if system == "pagesum":
-            from dataclasses import replace
+SMALL: dict[str, dict[str, Any]] = {
+    "block-attention": {"block_size": 16},
+    "longformer": {"window": 16},
+    "unlimiformer": {"retrieved": 9},
+    "cached": {"chunk_size": 40},
+}
 
-            document = replace(document, segments=[list(range(4, 50))] * 3, is_paged=True)
+
+def gradients(system: str, base: str, *, autocast: bool = False, **options: Any) -> dict[str, torch.Tensor | None]:
+    """Those of a document of 100 tokens, or of three pages of it."""
+    torch.manual_seed(0)
+    training: Any = make(system, base, systems.find(system).settings_class(**SMALL.get(system, {}), **options))  # type: ignore[misc]
+    training.model.train()
+    torch.manual_seed(1)
+    document = _inputs(list(range(4, 104)), [0, 9, 8, 2])
+    if system == "pagesum":
+        document = replace(document, segments=[list(range(4, 50))] * 3, is_paged=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
         training.loss([document], lambda loss: loss.backward())
-        found.append({name: weight.grad for name, weight in training.model.named_parameters()})
-    for name, gradient in found[0].items():
+    return {name: weight.grad for name, weight in training.model.named_parameters()}
+
+
+@pytest.mark.parametrize("system", OWN)
+def test_gradient_checkpointing_changes_no_gradient(system: str, long_t5: Path, tiny_bart_folder: Path) -> None:
+    """With dropout, which is replayed."""
+    name = str(long_t5 if system == "long-t5" else tiny_bart_folder)
+    expected = gradients(system, name, gradient_checkpointing=False)
+    found = gradients(system, name, gradient_checkpointing=True)
+    for name, gradient in expected.items():
         if gradient is not None:
-            torch.testing.assert_close(found[1][name], gradient, rtol=1e-4, atol=1e-6)
+            torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("system", OWN)
+def test_bfloat16_learns_in_the_same_direction(system: str, base: Any) -> None:
+    """Without dropout, whose mask may differ between number formats."""
+    full, half = (gradients(system, base(system), autocast=autocast) for autocast in (False, True))
+    names = [name for name, gradient in full.items() if gradient is not None]
+    assert names == [name for name, gradient in half.items() if gradient is not None]
+    one, two = (torch.cat([found[name].flatten() for name in names]) for found in (full, half))  # type: ignore[union-attr]
+    assert torch.cosine_similarity(one, two, dim=0) > 0.98
 
 
 def test_unlimiformer_takes_turns(tiny_bart_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,7 +402,8 @@ def test_exhausted_memory_is_one_line_with_an_estimate(tiny_bart_folder: Path, m
     with pytest.raises(AwesumError, match="no estimate"):
         training.loss([_inputs(list(range(4, 24)), [0, 9, 2])], exhausted)
     training.loss([_inputs(list(range(4, 24)), [0, 9, 2])], lambda loss: None)
-    with pytest.raises(AwesumError, match=r"20 tokens took 2.0 GB.*about 6.0 GB") as error:
+    estimate = r"20 tokens took 2.0 GB, and memory grows in proportion to the tokens.*about 6.0 GB"
+    with pytest.raises(AwesumError, match=estimate) as error:
         training.loss([_inputs(list(range(4, 64)), [0, 9, 2])], exhausted)
     assert "\n" not in str(error.value)
     with pytest.raises(RuntimeError, match="something else"):

@@ -18,6 +18,7 @@ from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
 from awesum.analysis.salience.trained import TrainedSalience
+from awesum.cli import main
 from awesum.errors import AwesumError
 from awesum.models.bart import AwesomeBart
 from awesum.systems.adapter import Adapter
@@ -106,6 +107,29 @@ def test_every_system_says_what_it_is(name: str) -> None:
     assert system.trains() == (name in {"adapter", "awesome", "extractor", "se3", *LONG_INPUT})
     assert (system.taxonomy is not None) == (name in {"awesome", "se3", *LONG_INPUT})
     assert system.needs_reference == (name == "oracle")
+
+
+@pytest.mark.parametrize(
+    ("approach", "expected"),
+    [
+        (("block-attention", "longformer", "long-t5", "unlimiformer"), ("x -> y", "full", "full", "full")),
+        (("extract-abstract",), ("x_e -> y", "extracted", "salient", "full")),
+        (("pagesum",), ("x -> y", "page", "full + salient", "full")),
+        (("se3",), ("x_i -> y_i", "segment", "segment", "segment")),
+        (("awesome",), ("x_i -> y_i", "segment + memory", "segment + salient", "segment + memory")),
+    ],
+)
+def test_taxonomy_is_that_of_the_papers_first_table(
+    approach: tuple[str, ...], expected: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Efficient attention, extract-abstract, dynamic weight and divide-conquer; for AWESOME, its third section."""
+    assert main(["systems"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in approach:
+        assert systems.find(name).taxonomy == expected
+        number = next(number for number, line in enumerate(lines) if line.split()[:1] == [name])
+        in_out, enc, enc_dec, dec = expected
+        assert lines[number + 1].strip() == f"{in_out}; Enc: {enc}; Enc <- Dec: {enc_dec}; Dec: {dec}"
 
 
 def test_systems_are_described_without_importing_torch() -> None:

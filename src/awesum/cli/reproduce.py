@@ -45,13 +45,17 @@ def add_arguments(parser: Parser) -> None:
     for option in (option for found in metric_options_of().values() for option in found):
         add(option.flag, metavar=option.metavar, help=option.help.replace("%", "%%"))
     add("--trials", type=int, metavar="N", help="trials of the randomization test (default: 10000)")
+    add(
+        "--processes", type=int, metavar="N",
+        help="rows to make at a time (default: one, or one per core if all models are tiny and there is no GPU)",
+    )  # fmt: skip
     add("--dry-run", action="store_true", help="say what would run and about how long, and do nothing")
     add("--quiet", action="store_true", help="print no progress")
 
 
 def run(options: argparse.Namespace) -> int:
     """Make the table and print it."""
-    check_positive(options, "trials")
+    check_positive(options, "trials", "processes")
     declared = metric_options_of()
     values = {
         option.flag: getattr(options, option.flag[2:].replace("-", "_"))
@@ -83,7 +87,9 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         describe(plan, print)
         return 0
-    result = reproduce(plan, models=models, trials=options.trials, quiet=options.quiet, say=say)
+    result = reproduce(
+        plan, models=models, trials=options.trials, processes=options.processes, quiet=options.quiet, say=say
+    )
     print((plan.output / "table.md").read_text(encoding="utf-8").rstrip())
     if not options.quiet:
         note(f"tables in {plan.output}: table.md, table.tex, table.json, speed.svg")

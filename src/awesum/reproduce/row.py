@@ -1,7 +1,8 @@
 """The process of one row: train, or take a finished run, then summarize the test documents.
 
 A process of its own for each row, so that the peak memory that is measured is that row's, and so that a row that takes
-too much memory takes nobody else down. It ends when the process that started it does.
+too much memory takes nobody else down. It ends when the process that started it does. Several can run side by side,
+each with its share of the cores.
 """
 
 from __future__ import annotations
@@ -20,41 +21,50 @@ from typing import IO, Any, Self
 from awesum.errors import AwesumError
 from awesum.reproduce.plan import EXTRACTOR, Plan
 from awesum.training.settings import as_dict, read_settings
+from awesum.workers import THREADS, cores
 
 _PROGRAM = "from awesum.reproduce.row import serve; serve()"
 PATIENCE = 20
 """Seconds that a process has to end by itself."""
+STOPPED = "stopped"
+"""The reason of a row that the user interrupted."""
+_HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"
+"""Has torch ask for huge pages. Without them, half of the time of some systems (Longformer's large, short-lived
+matrices) goes into page faults. The peak memory is the same."""
 
 
 class RowMaker:
     """Makes rows, each in a process of its own. These are forked from one that has the libraries loaded, where the
     system can fork: loading them takes longer than many a step."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = 1) -> None:
+        """`at_once` is the number of makers that work side by side."""
+        self._at_once = at_once
         self._server: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
+        """Another thread may be making a row: that ends, and no other begins."""
+        self._is_closed = True
         self._end()
 
     def make(self, plan: Plan, row: str, *, quiet: bool = False) -> str | None:
         """Train and predict one row, or train the extractor. Returns the reason if that fails."""
-        job = {
-            "settings": as_dict(*plan.settings(row)),
-            "documents": str(plan.references),
-            "predictions": None if row == EXTRACTOR else str(plan.predictions(row)),
-            "quiet": quiet,
-        }
+        job = job_of(plan, row, quiet=quiet, at_once=self._at_once)
         server = self._server or self._start()
+        if self._is_closed:
+            self._end()
+            return STOPPED
         assert server.stdin is not None
         assert server.stdout is not None
         try:
             server.stdin.write(json.dumps(job).encode() + b"\n")
             server.stdin.flush()
             answer = server.stdout.readline()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # it has ended, or another thread has ended it
             answer = b""
         except BaseException:
             self._end()
@@ -64,29 +74,47 @@ class RowMaker:
         except (ValueError, KeyError, TypeError):
             code = server.wait()
             self._end()
-            return _reason(code)
+            return STOPPED if self._is_closed else _reason(code)
 
     def _start(self) -> subprocess.Popen[bytes]:
         # -P: no module may come from the current folder.
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        environment = {_HUGE_PAGES: "1"} | os.environ
+        environment |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        if self._at_once > 1:
+            environment |= dict.fromkeys(THREADS, str(max(1, cores() // self._at_once)))
+            environment["TOKENIZERS_PARALLELISM"] = "false"
         command = [sys.executable, "-P", "-c", _PROGRAM]
         self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         return self._server
 
     def _end(self) -> None:
-        """Closing its input ends the server, and with it what it is making."""
+        """Closing its input ends the server, and with it what it is making. A thread that waits for an answer reads the
+        end of the output, so that is closed last."""
         server, self._server = self._server, None
         if server is None:
             return
-        for pipe in (server.stdin, server.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        assert server.stdin is not None
+        assert server.stdout is not None
+        with suppress(OSError):
+            server.stdin.close()
         try:
             server.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+        server.stdout.close()
+
+
+def job_of(plan: Plan, row: str, *, quiet: bool = False, at_once: int = 1) -> dict[str, Any]:
+    """What a process needs to know to make a row."""
+    return {
+        "settings": as_dict(*plan.settings(row)),
+        "documents": str(plan.references),
+        "predictions": None if row == EXTRACTOR else str(plan.predictions(row)),
+        "quiet": quiet,
+        "name": plan.name(row),
+        "at_once": at_once,
+    }
 
 
 def _reason(code: int) -> str:
@@ -151,15 +179,23 @@ def _make(job: dict[str, Any]) -> str | None:
     from awesum import systems
     from awesum.loading import hide_progress_bars
     from awesum.predict import Job, predict
+    from awesum.training import record
     from awesum.training.run import train
 
     hide_progress_bars()
     settings, options = read_settings(None, job["settings"])
-    folder = train(settings, options, quiet=job["quiet"])
+    name, at_once = job["name"], job["at_once"]
+    quiet = job["quiet"] or at_once > 1  # the bars of several rows would overwrite each other
+
+    def say(note: str) -> None:
+        print(f"awesum: {f'{name}: ' * (at_once > 1)}{note}", file=sys.stderr, flush=True)
+
+    folder = train(settings, options, quiet=quiet, say=say)
+    record.note_rows_at_once(folder, at_once)
     if job["predictions"] is None:
         return None
     system = systems.load(str(folder))
-    totals = predict(system, Job(job["documents"], raw=True), Path(job["predictions"]), quiet=job["quiet"])
+    totals = predict(system, Job(job["documents"], raw=True), Path(job["predictions"]), quiet=quiet)
     if totals.failed:
         return f"{totals.failed} of {totals.documents + totals.failed} documents could not be summarized"
     return None

@@ -1,7 +1,8 @@
 """All of it: the test documents, each row, the scores, the extractor, the statistics, and the tables.
 
 Every stage leaves what it made in the folder and is not done twice: after a kill the same command resumes. A row that
-fails is reported, and the others go on.
+fails is reported, and the others go on. Rows of real models are made one after the other, so that each has the machine
+to itself; those of stand-ins side by side.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from awesum import files
@@ -19,10 +23,12 @@ from awesum.datasets import Example, examples
 from awesum.datasets.stats import measure
 from awesum.errors import AwesumError
 from awesum.files import check_output, sha256
+from awesum.footprint import total_memory
+from awesum.loading import choose_device
 from awesum.reproduce import estimate
 from awesum.reproduce.plan import EXTRACTOR, Plan
 from awesum.reproduce.result import Made, Result, choose_sample
-from awesum.reproduce.row import RowMaker
+from awesum.reproduce.row import STOPPED, RowMaker
 from awesum.reproduce.weights import look
 from awesum.settings import CENTRALITY, SHIPPED
 from awesum.summary import count
@@ -31,6 +37,8 @@ from awesum.workers import cores
 
 WORTH_A_PROCESS = 50
 """Documents."""
+ROOM = 4_000_000_000
+"""Bytes of RAM that a row of a stand-in may take before fewer are made side by side."""
 Say = Callable[[str], object]
 
 
@@ -39,10 +47,12 @@ def reproduce(
     *,
     models: Mapping[str, dict[str, Any]] | None = None,
     trials: int | None = None,
+    processes: int | None = None,
     quiet: bool = False,
     say: Say = print,
 ) -> Result:
-    """Make every row that is not made yet, and write the tables. `models` are the options of metrics with a model."""
+    """Make every row that is not made yet, and write the tables. `models` are the options of metrics with a model,
+    `processes` is the number of rows to make side by side (by default as `rows_at_once` says)."""
     plan.check_folder()
     stages = [*([EXTRACTOR] if plan.trains_extractor else []), *plan.rows]
     bases = {each: plan.settings(each)[0].base for each in stages}  # every wrong setting is reported before any work
@@ -55,28 +65,75 @@ def reproduce(
     try:
         plan.write()
         documents = _write_references(plan, say)
-        errors: dict[str, str] = {}
-        with RowMaker() as maker:
-            for number, each in enumerate(stages, len(plan.rows) - len(stages) + 1):
-                title = f"row {number} of {len(plan.rows)}, {plan.name(each)}" if number else plan.name(each)
-                try:
-                    if is_made(plan, each, documents):
-                        say(f"{title}: made already")
-                        continue
-                    if EXTRACTOR in errors and plan.selects(each):
-                        raise AwesumError(
-                            "it takes the extractor, which failed (--set extractor=shipped: the shipped one)"
-                        )
-                    say(f"{title}: from {bases[each]}")
-                    error = maker.make(plan, each, quiet=quiet)
-                except AwesumError as known:
-                    error = str(known)
-                if error is not None:
-                    errors[each] = error
-                    say(f"{title} FAILED: {error}")
+        errors = _make_rows(plan, bases, documents, processes or rows_at_once(bases.values()), quiet, say)
         return _report(plan, errors, documents, dict(models or {}), trials, quiet, say)
     finally:
         lock.release()
+
+
+def rows_at_once(bases: Collection[str]) -> int:
+    """How many rows to make side by side if nobody says: one for each core if all start from stand-ins, whose speed
+    says nothing. A real model has the machine to itself, so that its speed is its own and there is memory for it."""
+    if len(bases) < 2 or not all(look(base).is_tiny for base in {*bases}):
+        return 1
+    if choose_device()[0].type != "cpu":
+        return 1
+    return max(1, min(cores(), (total_memory() or 0) // ROOM))
+
+
+def _make_rows(
+    plan: Plan, bases: Mapping[str, str], documents: int, processes: int, quiet: bool, say: Say
+) -> dict[str, str]:
+    """Make the rows that are not made yet, several side by side. Returns the reasons of those that failed."""
+    made: dict[str, Future[str | None]] = {}
+    at_once = min(processes, len(bases))
+    with ExitStack() as makers:
+        free: SimpleQueue[RowMaker] = SimpleQueue()
+        for _ in range(at_once):
+            free.put(makers.enter_context(RowMaker(at_once)))
+
+        def make(each: str) -> str | None:
+            title = _title(plan, each)
+            try:
+                if is_made(plan, each, documents):
+                    say(f"{title}: made already")
+                    return None
+                # The extractor is the first stage: it has begun before anybody waits for it.
+                takes_it = each != EXTRACTOR and EXTRACTOR in made and plan.selects(each)
+                failure = made[EXTRACTOR].result() if takes_it else None
+                if failure == STOPPED:
+                    return STOPPED
+                if failure is not None:
+                    raise AwesumError("it takes the extractor, which failed (--set extractor=shipped: the shipped one)")
+                say(f"{title}: from {bases[each]}")
+                maker = free.get()
+                try:
+                    error = maker.make(plan, each, quiet=quiet)
+                finally:
+                    free.put(maker)
+            except AwesumError as known:
+                error = str(known)
+            if error not in (None, STOPPED):
+                say(f"{title} FAILED: {error}")
+            return error
+
+        with ThreadPoolExecutor(at_once) as threads:
+            try:
+                for each in bases:
+                    made[each] = threads.submit(make, each)
+                wait(made.values(), return_when=FIRST_EXCEPTION)
+                found = {each: future.result() for each, future in made.items() if future.done()}
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                makers.close()  # ends what is being made
+                raise
+    return {each: error for each, error in found.items() if error is not None}
+
+
+def _title(plan: Plan, stage: str) -> str:
+    if stage == EXTRACTOR:
+        return plan.name(stage)
+    return f"row {plan.rows.index(stage) + 1} of {len(plan.rows)}, {plan.name(stage)}"
 
 
 def _write_references(plan: Plan, say: Say) -> int:

@@ -194,8 +194,19 @@ def _about_costs(result: Result) -> str:
     )
     return (
         f"{paper.column_title(MEMORY)}: the peak of training in GB, ours on {on} ({kind}), the paper's on one "
-        f"{paper.content()['gpu']}. Batches/s: training passes a second, without reading the data and the optimizer."
+        f"{paper.content()['gpu']}. Batches/s: training passes a second, without reading the data and the optimizer"
+        f"{_sharing(result) if devices == ['cpu'] else ''}."
     )
+
+
+def _sharing(result: Result) -> str:
+    """How the rows shared the processor."""
+    threads = sorted({row.record["threads"] for row in result.rows if row.record.get("threads")})
+    at_once = max((row.record.get("rows_at_once", 1) for row in result.rows if row.record), default=1)
+    if not threads:
+        return ""
+    each = f"with {' or '.join(map(str, threads))} thread{'s' * (threads != [1])}{' each' * (at_once > 1)}"
+    return f"; trained {f'{at_once} rows at a time, ' * (at_once > 1)}{each}"
 
 
 def _p_values(result: Result) -> Iterator[str]:
@@ -423,7 +434,7 @@ def _row_dict(result: Result, row: Made) -> dict[str, Any]:
         **{
             name: row.record.get(name)
             for name in (
-                "device", "precision", "seconds", "batches_per_second", "peak_memory_bytes",
+                "device", "precision", "threads", "rows_at_once", "seconds", "batches_per_second", "peak_memory_bytes",
                 "peak_memory_reserved_bytes",
             )
         },

@@ -28,4 +28,4 @@ class ExtractAbstract(LongInput):
     taxonomy = Taxonomy("x_e -> y", "extracted", "salient", "full")
     model_class = "transformers:BartForConditionalGeneration"
     layout_class = "awesum.compose.long_inputs:Extracted"
-    growth = "with the square of the tokens of the abstractor, of which there are at most its positions"
+    growth = "in proportion to the tokens of the abstractor, of which there are at most its positions"

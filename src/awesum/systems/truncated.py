@@ -26,5 +26,5 @@ class Truncated(LongInput):
     settings_class = TruncatedSettings
     taxonomy = Taxonomy("x_1 -> y", "beginning", "beginning", "full")
     model_class = "transformers:BartForConditionalGeneration"
-    growth = "with the square of the tokens read, of which there are at most its positions"
+    growth = "in proportion to the tokens read, of which there are at most its positions"
     layout_class = "awesum.compose.long_inputs:FirstWindow"

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 
 from awesum import files
@@ -95,6 +96,13 @@ def recorded(settings: TrainingSettings, options: Any) -> dict[str, Any]:
     return made
 
 
+def note_rows_at_once(folder: Path, number: int) -> None:
+    """Record how many rows of `awesum reproduce` were trained side by side, which their speed depends on."""
+    content = read(folder)
+    if content is not None and "rows_at_once" not in content:
+        files.write(folder / FILE, json.dumps(content | {"rows_at_once": number}, indent=1) + "\n")
+
+
 class Record(TrainerCallback):
     """Keeps `run.json` up to date: written when training begins, whenever something is logged, and at the end."""
 
@@ -136,6 +144,7 @@ class Record(TrainerCallback):
             },
             "precision": precision,
             "device": device,
+            "threads": torch.get_num_threads(),
             "seconds": self._before,
             **{name: earlier.get(name) for name in (*SPEEDS, *PEAKS)},
             "planned_peak_memory_bytes": planned if planned is not None else earlier.get("planned_peak_memory_bytes"),
