@@ -214,6 +214,22 @@ def _summaries(plan: Plan, row: str) -> list[str]:
     return [json.loads(line)["summary"] for line in plan.predictions(row).read_text().splitlines()]
 
 
+def test_documents_that_are_not_read_whole_are_noted(copy: Plan, made_here: list[str]) -> None:
+    """By the names of the table, as are summaries that a metric does not apply to."""
+    path = copy.predictions("attentive")
+    rows_of_it = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows_of_it[0]["notes"] = ["a: the first 1,024 of 2,000 tokens are read (max_tokens=1,024)", "something else"]
+    rows_of_it[2]["notes"] = ["c: 1 selected sentence, 27 of 3,000 tokens are read (the abstractor's 1,024)"]
+    rows_of_it[2]["summary"] = ""
+    write(path, rows_of_it)
+    reproduce(copy, quiet=True, say=silent, trials=50)
+    assert made_here == []
+    text = (copy.output / "table.md").read_text(encoding="utf-8")
+    assert "- Attentive (Attn): 2 documents not read whole: 1,051 of the 5,000 tokens of these\n" in text
+    assert "- Attentive (Attn): 1 of 3 summaries have no text" in text
+    assert "not read whole" not in text.replace("Attentive (Attn): 2 documents not read whole", "")
+
+
 # --------------------------------------------------------------------------------------------------- what goes wrong
 
 
@@ -284,6 +300,21 @@ def test_a_folder_of_something_else_is_refused(plan: Plan) -> None:
     with pytest.raises(AwesumError, match="not of `awesum reproduce`"):
         reproduce(plan, say=silent)
     assert [path.name for path in plan.output.iterdir()] == ["thesis.tex"]
+
+
+def test_a_base_of_another_family_is_refused_before_any_work(
+    first: Plan, tiny_bart_folder: Path, tiny_long_t5_folder: Path, tiny_folder: Path
+) -> None:
+    for bases, text in (
+        ({"se3": str(tiny_long_t5_folder)}, "and se3 takes bart or awesome-bart: it is for --system long-t5"),
+        ({"long-t5": str(tiny_bart_folder)}, "and long-t5 takes longt5: it is for --system"),
+        ({"": str(tiny_folder)}, "and no row takes that: give another --base"),
+    ):
+        with pytest.raises(AwesumError) as error:
+            replace(first, rows=("se3", "long-t5"), bases=bases)
+        assert text in str(error.value)
+        assert "\n" not in str(error.value)
+    replace(first, rows=("se3", "long-t5"), bases={"": str(tiny_long_t5_folder)})  # one of them takes it
 
 
 @pytest.mark.parametrize(

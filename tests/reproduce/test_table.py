@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,11 @@ def test_weights_that_were_trained_are_told_apart(tmp_path: Path) -> None:
     assert random.parameters == trained.parameters
     assert abs((random.parameters or 0) - model.num_parameters()) <= 50 * 17  # tied weights are saved once
     assert look("no/such-model").parameters is None
+
+
+def test_sample_is_text_that_latex_can_set(found: Result) -> None:
+    sample = {"document": "report_1", "reference": "r", "Se3": "50% \ufffd…", "AWESOME": "A & B"}
+    text = latex(replace(found, sample=sample))
+    assert r"\textbf{Se3:} 50\% ?... \\" in text
+    assert r"\textbf{AWESOME:} A \& B \\" in text
+    assert r"\caption{Summaries of report\_1.}" in text

@@ -324,6 +324,12 @@ def test_base_of_another_family_says_who_takes_it(bart: Path, long_t5: Path, tin
 
     told = refusal("block-attention", str(long_t5), settings("block-attention"))
     assert "a 'longt5' model, and block-attention takes bart or block-bart: it is for --system long-t5" in told
+    for system in ("se3", "awesome"):
+        told = refusal(system, str(long_t5), settings(system))
+        assert f"a 'longt5' model, and {system} takes bart or awesome-bart: it is for --system long-t5" in told
+    assert "and extractor takes roberta: it is for --system long-t5" in refusal(
+        "extractor", str(long_t5), settings("extractor")
+    )
     told = refusal("long-t5", str(bart), settings("long-t5"))
     assert "'bart'" in told
     assert all(name in told for name in OWN if name != "long-t5")

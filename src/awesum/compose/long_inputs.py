@@ -19,6 +19,7 @@ from awesum.errors import AwesumError
 from awesum.models.long_input import decoder_window, encoder_window
 from awesum.recurrence import DocumentInputs
 from awesum.scoring import oracle
+from awesum.summary import count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -177,7 +178,7 @@ class Extracted(FirstWindow):
         pages = self._pages(name, shown or analysis.segment_text(0), query)
         if len(chosen) < len(analysis.sentences):
             read = len(pages[0])
-            self._note(name, read, max(analysis.tokens, read), f"{len(chosen):,} selected sentences, ")
+            self._note(name, read, max(analysis.tokens, read), f"{count(len(chosen), 'selected sentence')}, ")
         return self._inputs(name, pages)
 
     def _reason(self) -> str:

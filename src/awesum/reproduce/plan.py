@@ -56,6 +56,7 @@ class Plan:
         if self.documents is not None and self.documents < 1:
             raise AwesumError(f"--documents must be more than 0, not {self.documents}")
         self._check_names()
+        self._check_bases()
         there = splits(self.data)
         for split in ("train", self.split):
             if there and split not in there:
@@ -77,6 +78,21 @@ class Plan:
                 near = get_close_matches(name, known, 1)
                 hint = f"did you mean {near[0]}?" if near else "see `awesum train --help`"
                 raise AwesumError(f"no row has a setting {name!r}: {hint}")
+
+    def _check_bases(self) -> None:
+        """Refuse models of a family that a row, or every row, does not take, if they are on this machine."""
+        there = [*self.rows, *([EXTRACTOR] if self.trains_extractor else [])]
+        for row, base in self.bases.items():
+            kind = _local_type(base)
+            if kind is None:
+                continue
+            if row in there:
+                systems.find(self._system(row)).check_base(base, kind)
+            elif not row and not any(kind in systems.find(self._system(each)).bases for each in there):
+                raise AwesumError(
+                    f"{base} is a {kind!r} model, and no row takes that: give another --base (the rows are "
+                    f"{', '.join(self.rows)})"
+                )
 
     def _known(self, row: str) -> set[str]:
         return {each.name for each in fields(TrainingSettings)} | {*own_fields(self._system(row))}
@@ -145,14 +161,12 @@ class Plan:
 
     @cached_property
     def _type_of_base(self) -> str:
-        """The kind of model that is given for all rows. For a folder without the library of models: that is slow."""
-        config = Path(self.bases[""]).expanduser() / "config.json"
-        try:
-            return str(json.loads(config.read_text(encoding="utf-8"))["model_type"])
-        except (OSError, ValueError, KeyError, TypeError):
-            from awesum.loading import load_model_type
+        """The kind of model that is given for all rows."""
+        if known := _local_type(self.bases[""]):
+            return known
+        from awesum.loading import load_model_type
 
-            return load_model_type(self.bases[""])
+        return load_model_type(self.bases[""])
 
     def models(self, row: str) -> list[str]:
         """The models that a row loads, by name or folder."""
@@ -200,6 +214,15 @@ class Plan:
 
 def _file_name(row: str) -> str:
     return row.replace("/", "-")
+
+
+def _local_type(base: str) -> str | None:
+    """The kind of model in a folder, if it is one, without the library of models: that is slow."""
+    config = Path(base).expanduser() / "config.json"
+    try:
+        return str(json.loads(config.read_text(encoding="utf-8"))["model_type"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _place(base: str) -> str:

@@ -8,6 +8,7 @@ to itself; those of stand-ins side by side.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -39,6 +40,8 @@ WORTH_A_PROCESS = 50
 """Documents."""
 ROOM = 4_000_000_000
 """Bytes of RAM that a row of a stand-in may take before fewer are made side by side."""
+_READ = re.compile(r"([\d,]+) of ([\d,]+) tokens are read")
+"""In the notes of a summary."""
 Say = Callable[[str], object]
 
 
@@ -196,7 +199,8 @@ def _report(
             continue
         say(f"scoring {plan.name(each)}")
         evaluation, left_out = _scores(plan, each, models, _processes(documents), quiet)
-        notes += [note for note in (*left_out, *evaluation.notes) if note not in notes]
+        own = [note.replace(f"{plan.predictions(each).stem}: ", f"{plan.name(each)}: ", 1) for note in evaluation.notes]
+        notes += [note for note in (*left_out, *own, *_cut(plan, each)) if note not in notes]
         rows.append(
             Made(
                 each,
@@ -243,6 +247,21 @@ def _scores(plan: Plan, row: str, models: dict[str, dict[str, Any]], processes: 
         quiet=quiet,
     )
     return evaluation, left_out
+
+
+def _cut(plan: Plan, row: str) -> list[str]:
+    """How much of the test documents a row did not read, from the notes of its summaries."""
+    with plan.predictions(row).open(encoding="utf-8") as file:
+        notes = [note for line in file for note in json.loads(line)["notes"]]
+    found = [
+        (int(match[1].replace(",", "")), int(match[2].replace(",", ""))) for match in map(_READ.search, notes) if match
+    ]
+    if not found:
+        return []
+    read, total = map(sum, zip(*found, strict=True))
+    return [
+        f"{plan.name(row)}: {count(len(found), 'document')} not read whole: {read:,} of the {total:,} tokens of these"
+    ]
 
 
 def _processes(documents: int) -> int:

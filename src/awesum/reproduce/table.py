@@ -375,7 +375,8 @@ def _latex_sample(result: Result) -> Iterator[str]:
     for number, (name, text) in enumerate(texts):
         if number:
             yield r"\midrule"
-        yield rf"\textbf{{{escaped(name)}:}} {escaped(_excerpt(text)).replace('…', '...')} \\"
+        readable = escaped(_excerpt(text)).replace("…", "...").replace("\ufffd", "?")  # LaTeX knows no U+FFFD
+        yield rf"\textbf{{{escaped(name)}:}} {readable} \\"
     yield from (
         r"\bottomrule",
         r"\end{tabular}",

@@ -12,7 +12,6 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from awesum.errors import AwesumError
 from awesum.settings import Settings
 from awesum.systems.encoder_decoder import EncoderDecoder, WritingSettings
 
@@ -72,15 +71,6 @@ class LongInput(EncoderDecoder):
         kind: type[LongLayout] = _imported(cls.layout_class)
         return kind
 
-    @classmethod
-    def check_base(cls, name: str, model_type: str) -> None:
-        """Refuse a pretrained model of another family, and say which systems take it."""
-        if model_type not in cls.bases:
-            raise AwesumError(
-                f"{name} is a {model_type!r} model, and {cls.name} takes {' or '.join(cls.bases)}: "
-                f"{takers(model_type) or 'no system takes it'}; or give another --base"
-            )
-
     @cached_property
     def config(self) -> Any:
         """The configuration, without the weights."""
@@ -137,18 +127,6 @@ class LongInput(EncoderDecoder):
         per_document = bytes_per_document(self.writer, self._limit)
         most = max(1, min(SIDE_BY_SIDE, TOGETHER // per_document))
         return LongInputEngine(self.writer, self.tokenizer, self._rows(settings, per_document, most))
-
-
-def takers(model_type: str) -> str:
-    """Which systems can be trained from a type of model, for an error message."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
-
-    from awesum.systems import registry
-
-    known = [name for name in registry.names() if model_type in registry.find(name).bases]
-    if not known and model_type in CAUSAL:
-        known = ["adapter"]
-    return f"it is for --system {' or '.join(known)}" if known else ""
 
 
 def _imported(path: str) -> Any:

@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from awesum.errors import AwesumError
 from awesum.length import Length
 from awesum.settings import EXACT, EXTRACT, Settings, Style
 
@@ -118,6 +119,15 @@ class System(ABC):
         if "verifier" in vars(self):
             return self.verifier.name
         return f"verifier {sha256(SHIPPED)[:16]}" if self.analyst.has_shipped_encoder else EXACT
+
+    @classmethod
+    def check_base(cls, name: str, model_type: str) -> None:
+        """Refuse a pretrained model of another family, and say which systems take it."""
+        if model_type not in cls.bases:
+            raise AwesumError(
+                f"{name} is a {model_type!r} model, and {cls.name} takes {' or '.join(cls.bases)}: "
+                f"{_takers(model_type) or 'no system takes it'}; or give another --base"
+            )
 
     @classmethod
     def trains(cls) -> bool:
@@ -273,3 +283,15 @@ def write_documents(
     coming = iter(sessions)
     for first in coming:
         yield from write_all(system.engine(settings), chain([first], coming))
+
+
+def _takers(model_type: str) -> str:
+    """Which systems can be trained from a type of model, for an error message."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+
+    from awesum.systems import registry
+
+    known = [name for name in registry.names() if model_type in registry.find(name).bases]
+    if not known and model_type in CAUSAL:
+        known = ["adapter"]
+    return f"it is for --system {' or '.join(known)}" if known else ""

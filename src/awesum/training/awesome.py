@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from awesum import systems
 from awesum.compose.layouts import BartLayout
 from awesum.errors import AwesumError
+from awesum.loading import load_model_type
 from awesum.models.bart import AwesomeBart
 from awesum.models.bart_config import AwesomeConfig
 from awesum.models.memory_settings import check_memory
@@ -43,6 +44,7 @@ class AwesomeTraining(OfOneModel):
     @cached_property
     def model(self) -> AwesomeBart:
         """The model, in single precision whatever it was saved in: small updates would be rounded away."""
+        systems.find(self.system).check_base(self.base, load_model_type(self.base))
         model = AwesomeBart.from_pretrained(self.base, **self.config).float()
         model.generation_config.update(**self.settings.generation(model.config.max_position_embeddings))
         if self.settings.gradient_checkpointing:
@@ -51,8 +53,7 @@ class AwesomeTraining(OfOneModel):
 
     def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
         """See `Trainable.make_blank`."""
-        if saved["model_type"] not in systems.find(self.system).bases:
-            raise AwesumError(f"{self.base} is a {saved['model_type']!r} model, and {self.system} takes a BART")
+        systems.find(self.system).check_base(self.base, saved["model_type"])
         config = AwesomeConfig(**{**saved, "model_type": AwesomeConfig.model_type, **self.config})
         vars(self)["model"] = AwesomeBart(config)
         if self.settings.gradient_checkpointing:

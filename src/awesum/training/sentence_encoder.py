@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from awesum import systems
 from awesum.analysis.salience.sentence_encoder import HEAD, TOGETHER, SentenceScorer, load_roberta, sentence_ids
 from awesum.analysis.sentences import sentence_spans
 from awesum.errors import AwesumError
+from awesum.loading import load_model_type
 from awesum.recurrence import DocumentInputs
 from awesum.scoring import oracle
 from awesum.training.caching import CachedPieces
@@ -75,6 +77,7 @@ class SentenceEncoderTraining(OfOneModel):
         if (Path(self.base) / HEAD).is_file():
             scorer = SentenceScorer.load(self.base)
         else:
+            systems.find(self.system).check_base(self.base, load_model_type(self.base))
             encoder = load_roberta(self.base)
             if encoder.config.hidden_size % self.settings.heads:
                 raise AwesumError(
