@@ -365,12 +365,13 @@ def test_dry_run_says_what_would_run_and_does_nothing(plan: Plan, done: Result) 
 
 
 @pytest.mark.slow
-def test_rows_in_processes_of_their_own(plan: Plan, tmp_path: Path) -> None:
-    """As a user calls it; killed while the second row is trained, it resumes."""
+@pytest.mark.parametrize("processes", [1, 2])
+def test_rows_in_processes_of_their_own(processes: int, plan: Plan, tmp_path: Path) -> None:
+    """As a user calls it; killed while the second row is trained, alone or beside the first, it resumes."""
     command = [
         sys.executable, "-m", "awesum", "reproduce", "govreport", "--rows", *plan.rows, "--data", plan.data,
         "--documents", "3", "--base", plan.bases[""], "--output", str(plan.output), "--trials", "50",
-        "--set", *(f"{name}={value}" for name, value in plan.changes.items()),
+        "--processes", str(processes), "--set", *(f"{name}={value}" for name, value in plan.changes.items()),
     ]  # fmt: skip
     running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert running.stderr is not None
@@ -379,11 +380,12 @@ def test_rows_in_processes_of_their_own(plan: Plan, tmp_path: Path) -> None:
             break
     running.kill()
     running.communicate()
-    assert _summaries(plan, "se3")
+    assert processes > 1 or _summaries(plan, "se3")
     assert not (plan.output / "table.md").exists()
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    assert "row 1 of 2, Se3: made already" in done.stderr
+    assert processes > 1 or "row 1 of 2, Se3: made already" in done.stderr
+    assert len(_summaries(plan, "se3")) == len(_summaries(plan, "attentive")) == 3
     assert done.stdout.startswith("# GovReport: our numbers, and in brackets the paper's\n")
 
 

@@ -163,5 +163,5 @@ def test_what_is_no_extractor_is_refused(roberta: Path, tmp_path: Path) -> None:
     assert "needs --model" in refused(lambda: systems.load("extractor"))
     assert "does not divide" in refused(lambda: make("extractor", str(roberta), settings(heads=5)).model)
     BertConfig().save_pretrained(tmp_path)
-    assert "takes a RoBERTa" in refused(lambda: make("extractor", str(tmp_path), settings()).model)
+    assert "extractor takes roberta" in refused(lambda: make("extractor", str(tmp_path), settings()).model)
     assert isinstance(load_extractor(Path(TrainedSalience.load.__func__.__defaults__[0])), TrainedSalience)  # type: ignore[attr-defined]
