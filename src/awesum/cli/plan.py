@@ -172,6 +172,10 @@ def _table(options: argparse.Namespace) -> int:
         print(json.dumps([asdict(cell) | {"residual": cell.residual} for cell in cells], indent=1))
     else:
         print(paper.as_markdown(options.table, cells))
+        if options.table == "memory" and options.dataset in (None, "govreport"):
+            print("\n| in the paper's words | paper | planned |\n|---|---|---|")
+            for row in paper.comparisons():
+                print(f"| {' | '.join(row)} |", flush=True)
     return 0
 
 

@@ -14,7 +14,7 @@ was really run.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -55,8 +55,9 @@ class _Storage:
 class Tracer:
     """Follows all storages while it is entered, of fake tensors and of real ones alike."""
 
-    def __init__(self, block: int = BLOCK) -> None:
+    def __init__(self, block: int = BLOCK, run: Callable[[Any, Any, Any], Any] | None = None) -> None:
         self._block = block
+        self._run = run or (lambda operation, args, kwargs: operation(*args, **kwargs))
         self._storages: dict[int, _Storage] = {}
         self._sums: dict[Kind, int] = dict.fromkeys(KINDS, 0)
         self._names: dict[int, str] = {}
@@ -70,7 +71,7 @@ class Tracer:
         """Run an operation of torch, and follow what it returns."""
         is_known = not any(map(compat.is_fake, compat.tensors_in((args, kwargs))))
         try:
-            result = operation(*args, **kwargs)
+            result = self._run(operation, args, kwargs)
             is_asked = is_known and self._has_values(result)
         except Exception as error:
             if not (is_known and compat.asks_for_contents(error)):
@@ -172,7 +173,7 @@ def traced(fake: Any, attention: Attention = "fused", *, offload: bool = False) 
 
     `offload`: what the backward pass needs is kept outside the GPU, weights excepted.
     """
-    tracer = Tracer(1 if attention == "own" else BLOCK)
+    tracer = Tracer(1 if attention == "own" else BLOCK, None if fake is None else compat.remembering(fake))
     with ExitStack() as stack:
         if fake is not None:
             stack.enter_context(fake)
