@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from awesum import compat
 from awesum.compat import fake_tensors, storage_key
-from awesum.planning.step import Lengths, document_of, training_step
+from awesum.planning.step import FLAT, Lengths, Step, document_of, training_step
 from awesum.planning.tracing import BLOCK, Attention, traced
 from awesum.training.lora import with_lora
 from awesum.training.settings import TrainingSettings, read_settings
@@ -155,7 +156,7 @@ def test_peak_does_not_grow_with_the_number_of_segments(system: str, depth: int 
     with fake:
         trainable.make_blank(TINY, None)
     peaks = []
-    for segments in (3 + (depth or 1), 12):
+    for segments in (FLAT + (depth or 1) - 1, 64):
         document = document_of(trainable.model.config, Lengths(64, 24, 64))
         document = type(document)("many", list(document.segments) * segments, list(document.targets) * segments)
         with traced(fake, "fused") as tracer:
@@ -168,6 +169,21 @@ def test_peak_does_not_grow_with_the_number_of_segments(system: str, depth: int 
         for parameter in trainable.model.parameters():
             parameter.grad = None
     assert peaks[1] == pytest.approx(peaks[0], rel=0.001)
+
+
+@pytest.mark.parametrize("system", ["awesome", pytest.param("longformer", marks=pytest.mark.slow)])
+def test_remembered_shapes_are_those_that_the_library_works_out(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def step() -> Step:
+        trainable, settings = prepared(system, precision="bfloat16")
+        return training_step(trainable, settings, Lengths(200, 24, 64), saved=saved(system))
+
+    remembered = step()
+
+    def work_out(fake: object) -> Any:
+        return lambda operation, args, kwargs: operation(*args, **kwargs)
+
+    monkeypatch.setattr(compat, "remembering", work_out)
+    assert step() == remembered
 
 
 def test_parts_add_up_and_name_what_they_are() -> None:

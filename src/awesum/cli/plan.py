@@ -72,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
     from awesum.cli.parser import stay_offline_with
 
     stay_offline_with(None)
+    _refuse_contradictions(options)
     if options.table:
         return _table(options)
     if not options.what:
@@ -86,6 +87,24 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_contradictions(options: argparse.Namespace) -> None:
+    """Flags of which one would be without effect."""
+    refused = (
+        (options.table and options.what, f"--table plans the paper's rows, not {options.what}: leave one of them out"),
+        (options.table and options.plot, "--table prints a table and --plot draws one system: leave one of them out"),
+        (options.dataset and not options.table, "--dataset is one of the paper's: add --table memory or truncation"),
+        (options.plot and options.json, "--plot writes a drawing and --json prints a plan: leave one of them out"),
+        (options.strategy == "fsdp" and options.gpus == 1, "--strategy fsdp shares a model among GPUs: add --gpus N"),
+        (
+            options.segments is not None and options.input_tokens is not None,
+            "--segments and --input-tokens both say how long the document is: leave one of them out",
+        ),
+    )
+    for is_refused, message in refused:
+        if is_refused:
+            raise AwesumError(message)
+
+
 def _request(options: argparse.Namespace) -> Request:
     from awesum import systems
     from awesum.footprint import parse_size
@@ -98,8 +117,6 @@ def _request(options: argparse.Namespace) -> Request:
         recipe = recipes.read(system)
         given = {**{name: value for name, value in recipe.items() if name not in ("data", "output")}, **given}
         system = str(given.pop("system", "") or "awesome")
-    if options.segments is not None and options.input_tokens is not None:
-        raise AwesumError("--segments and --input-tokens both say how long the document is: leave one of them out")
     request = Request(
         system,
         given,

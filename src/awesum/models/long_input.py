@@ -17,7 +17,7 @@ UNKNOWN_LENGTH = 16_384
 def load_config(kind: Any, name: str, check: Check, **changes: Any) -> Any:
     """The configuration of what `load` loads."""
     with loading(name) as (source, options):
-        return _config(kind, _saved(source, options, name, check), changes)
+        return config_from(kind, _saved(source, options, name, check), changes)
 
 
 def load(kind: Any, name: str, check: Check, *, dtype: Any = None, **changes: Any) -> Any:
@@ -27,12 +27,12 @@ def load(kind: Any, name: str, check: Check, *, dtype: Any = None, **changes: An
     """
     with loading(name, kind="a folder with config.json and safetensors weights") as (source, options):
         saved = _saved(source, options, name, check)
-        config = _config(kind, saved, changes)
+        config = config_from(kind, saved, changes)
         loaded_as = kind
         if saved["model_type"] != config.model_type and hasattr(kind, "convert"):
             loaded_as = kind.convertible
         options = {**options, "dtype": dtype, "use_safetensors": True, "output_loading_info": True}
-        own = config if loaded_as is kind else _config(loaded_as, saved, {})
+        own = config if loaded_as is kind else config_from(loaded_as, saved, {})
         try:
             model, report = loaded_as.from_pretrained(source, config=own, ignore_mismatched_sizes=True, **options)
         except OSError as error:
@@ -54,7 +54,7 @@ def load(kind: Any, name: str, check: Check, *, dtype: Any = None, **changes: An
 
 def make_blank(kind: Any, saved: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
     """A model as `load` would give it, with new weights."""
-    return kind(_config(kind, saved, changes))
+    return kind(config_from(kind, saved, changes))
 
 
 def _saved(source: Any, options: dict[str, Any], name: str, check: Check) -> dict[str, Any]:
@@ -63,7 +63,8 @@ def _saved(source: Any, options: dict[str, Any], name: str, check: Check) -> dic
     return saved
 
 
-def _config(kind: Any, saved: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
+def config_from(kind: Any, saved: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
+    """The configuration of a model of class `kind` that starts from one with the configuration `saved`."""
     config_class = kind.config_class
     if saved["model_type"] != config_class.model_type and hasattr(kind, "converted_config"):
         saved = kind.converted_config(saved)

@@ -112,7 +112,7 @@ class _Known:
 def make(request: Request) -> Plan:
     """Trace what is asked, or take what is known of it from an earlier run."""
     settings, own = _settings(request)
-    saved = _configuration(request, settings)
+    saved = _configuration(request, settings, own)
     known = _traced(request, settings, own, saved)
     known = _shared(known, request)
     limit = request.gpu_memory
@@ -123,7 +123,7 @@ def make(request: Request) -> Plan:
     if fits is False and limit is not None and known.parts["weights"] > limit:
         notes.append(_too_small(known))
     shown = {**as_dict(settings, own), "attention": request.attention, "size": request.size}
-    lengths = _lengths(request, settings, saved)
+    lengths = _lengths(request, settings, own, saved)
     shown |= {"input_tokens": lengths.input_tokens, "target_tokens": lengths.target_tokens}
     shown |= {"gpus": request.gpus, "strategy": request.strategy, "generate": request.generate}
     for name in ("data", "output"):
@@ -138,7 +138,7 @@ def advice(request: Request) -> list[Advice]:
     """What would lower the peak of a request that names the memory of its GPU."""
     assert request.gpu_memory is not None, "asked for a GPU"
     settings, own = _settings(request)
-    known = _shared(_traced(request, settings, own, _configuration(request, settings)), request)
+    known = _shared(_traced(request, settings, own, _configuration(request, settings, own)), request)
     return list(_advice(request, known, request.gpu_memory))
 
 
@@ -164,20 +164,44 @@ def _settings(request: Request) -> tuple[TrainingSettings, Any]:
     return settings, own
 
 
-def _configuration(request: Request, settings: TrainingSettings) -> dict[str, Any]:
+def _configuration(request: Request, settings: TrainingSettings, own: Any) -> dict[str, Any]:
     from awesum.planning.step import check_lengths
 
     saved = configuration(settings.base, request.size)
-    check_lengths(saved, _lengths(request, settings, saved))
+    lengths = _lengths(request, settings, own, saved)
+    check_lengths(saved, lengths)
+    positions = _positions(request, settings, own, saved)
+    if positions is not None and lengths.input_tokens > positions:
+        raise AwesumError(
+            f"--input-tokens {lengths.input_tokens:,} is beyond the {positions:,} positions of {request.system}'s "
+            f"encoder: say {positions} or fewer"
+        )
     return saved
 
 
-def _lengths(request: Request, settings: TrainingSettings, saved: Mapping[str, Any]) -> Lengths:
+def _positions(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> int | None:
+    """The tokens of a document that a system can read at once; None if there is no limit."""
+    kind = systems.find(request.system)
+    if not hasattr(kind, "layout_kind"):
+        return None
+    from awesum.models.long_input import config_from
+
+    model = kind.model_kind()
+    if hasattr(model, "extend_positions"):
+        return None  # it gets as many as it needs
+    kind.check_base(settings.base, str(saved["model_type"]))
+    config = config_from(model, saved, dict(own.model_config))
+    positions: int | None = kind.layout_kind()(None, config, None).positions
+    return positions
+
+
+def _lengths(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> Lengths:
     from awesum.planning.step import Lengths
 
     window = int(saved.get("max_position_embeddings") or 2 * UPPER)
     segment = request.segment_tokens or Limits.up_to(window * 3 // 4).upper
-    return Lengths(request.input_tokens or settings.max_tokens or 16 * STEP, request.target_tokens, segment)
+    usual = settings.max_tokens or min(16 * STEP, _positions(request, settings, own, saved) or 16 * STEP)
+    return Lengths(request.input_tokens or usual, request.target_tokens, segment)
 
 
 def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> _Known:
@@ -187,7 +211,7 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
     from awesum.training.lora import with_lora
     from awesum.training.trainable import make as make_trainable
 
-    lengths = _lengths(request, settings, saved)
+    lengths = _lengths(request, settings, own, saved)
     asked = [VERSION, request.system, _relevant(settings, own), dict(saved), asdict(lengths), request.attention]
     asked.append(request.generate)
     file = cache_folder() / "plans" / f"{digest(*map(_plain, asked))[:32]}.json"
@@ -303,14 +327,16 @@ def _longest(
     limit = request.gpu_memory
     assert limit is not None, "asked for a GPU"
 
-    def peak(steps: int) -> int:
-        longer = replace(request, input_tokens=steps * STEP)
-        return _shared(_traced(longer, settings, own, saved), request).bytes
-
     if is_flat(own):
         return None if known.bytes <= limit else 0  # the same for every length
-    window = saved.get("max_encoder_position_embeddings")
-    return STEP * longest_multiple(peak, limit, most=(int(window) if window else MOST) // STEP)
+    pages = own.pages * own.page_size if hasattr(own, "pages") else None
+    most = pages or _positions(request, settings, own, saved) or MOST
+
+    def peak(steps: int) -> int:
+        longer = replace(request, input_tokens=min(steps * STEP, most))
+        return _shared(_traced(longer, settings, own, saved), request).bytes
+
+    return min(most, STEP * longest_multiple(peak, limit, most=-(-most // STEP)))
 
 
 def longest_multiple(peak: Callable[[int], int], limit: int, most: int) -> int:
@@ -368,7 +394,7 @@ def _advice(request: Request, known: _Known, limit: int) -> Iterator[Advice]:
         changed = replace(request, settings={**request.settings, **change})
         try:
             settings, own = _settings(changed)
-            less = _shared(_traced(changed, settings, own, _configuration(changed, settings)), changed)
+            less = _shared(_traced(changed, settings, own, _configuration(changed, settings, own)), changed)
         except AwesumError:
             continue  # a system without that setting
         if less.bytes < known.bytes:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from awesum import compat
 from awesum.analysis.segmentation import UPPER
-from awesum.compat import dispatching, fake_tensors, remembering
 from awesum.errors import AwesumError
 from awesum.models.memory_settings import NO_MEMORY
 from awesum.planning.optimizers import Weight, held, weights_of
@@ -83,8 +83,8 @@ def training_step(
 
     Gradients are there from the start if they are accumulated, as they are from the second batch on.
     """
-    fake = fake_tensors()
-    with fake, dispatching(remembering(fake)):
+    fake = compat.fake_tensors()
+    with fake, compat.dispatching(compat.remembering(fake)):
         trainable.make_blank(saved, lengths.input_tokens)
         model = trainable.model.train()
     documents = [document_of(model.config, lengths, depth=_depth(trainable))] * settings.batch_size
@@ -120,8 +120,8 @@ def generation(
     saved: Mapping[str, Any],
 ) -> Step:
     """Trace a summary: the input is read, then the last token is written, with all others in the cache of each beam."""
-    fake = fake_tensors()
-    with fake, dispatching(remembering(fake)):
+    fake = compat.fake_tensors()
+    with fake, compat.dispatching(compat.remembering(fake)):
         trainable.make_blank(saved, lengths.input_tokens)
         model: Any = trainable.model.eval()
         if (dtype := DTYPES[settings.precision]) is not None:
