@@ -59,48 +59,55 @@ class BlockSelfAttention(BartAttention):
 
         Blocks begin `shift` tokens before the text.
         """
-        size, length = self.config.block_size, text.shape[1]
+        size, length, count = self.config.block_size, text.shape[1], extra.shape[1]
         behind = -(shift + length) % size
-        blocks = (shift + length + behind) // size
+        documents, blocks = len(text), (shift + length + behind) // size
+        padded = (0, 0, shift, behind)
         queries, keys, values = (
-            self._heads(projection(text)) for projection in (self.q_proj, self.k_proj, self.v_proj)
+            nn.functional.pad(self._heads(projection(text)), padded).unflatten(2, (blocks, size))
+            for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )  # (B, H, blocks, K, hd)
+        is_text = nn.functional.pad(mask, (shift, behind)).view(-1, 1, blocks, size)
+        if not count:
+            return self._joined(self._attend(queries, keys, values, is_text), slice(shift, shift + length)), extra
+        of_extra, *known = (self._heads(projection(extra)) for projection in (self.q_proj, self.k_proj, self.v_proj))
+        # Global tokens stand before each block, so that its tokens see them.
+        keys, values = (
+            torch.cat([each[:, :, None].expand(-1, -1, blocks, -1, -1), of_text], 3)
+            for each, of_text in zip(known, (keys, values), strict=True)
         )
-        is_text = nn.functional.pad(mask, (shift, behind)).view(-1, size)  # (B * blocks, K)
-        cut = [self._blocks(nn.functional.pad(each, (0, 0, shift, behind)), size) for each in (queries, keys, values)]
-        if not extra.shape[1]:
-            found = self._attend(cut[0], cut[1], cut[2], is_text)
-            return self._joined(found, text.shape[0], slice(shift, shift + length)), extra
-        of_extra = [self._heads(projection(extra)) for projection in (self.q_proj, self.k_proj, self.v_proj)]
-        repeated = [each.repeat_interleave(blocks, 0) for each in of_extra[1:]]
-        seen = torch.cat([is_text.new_ones(len(is_text), extra.shape[1]), is_text], 1)
-        found = self._attend(cut[0], torch.cat([repeated[0], cut[1]], 2), torch.cat([repeated[1], cut[2]], 2), seen)
-        all_seen = torch.cat([mask.new_ones(extra.shape[:2]), mask], 1)
+        is_extra = is_text.new_ones(documents, 1, blocks, count)
+        found = self._attend(queries, keys, values, torch.cat([is_extra, is_text], 3))
+        # They themselves attend to all blocks, and to each other once: no second copy of the text's keys and values.
+        is_extra = is_extra.logical_and(torch.arange(blocks, device=mask.device)[:, None] == 0)
+        seen = torch.cat([is_extra, is_text], 3).flatten(2)[:, :, None]
         of_all = self._attend(
-            of_extra[0], torch.cat([of_extra[1], keys], 2), torch.cat([of_extra[2], values], 2), all_seen
+            of_extra[:, :, None], keys.flatten(2, 3)[:, :, None], values.flatten(2, 3)[:, :, None], seen
         )
-        joined = self._joined(found, text.shape[0], slice(shift, shift + length))
-        return joined, self._joined(of_all, text.shape[0], slice(None))
+        return self._joined(found, slice(shift, shift + length)), self._joined(of_all, slice(None))
 
     def _heads(self, states: torch.Tensor) -> torch.Tensor:
         return states.view(*states.shape[:2], self.num_heads, self.head_dim).transpose(1, 2)  # (B, H, N, hd)
 
-    def _blocks(self, states: torch.Tensor, size: int) -> torch.Tensor:
-        documents, heads, length, width = states.shape
-        blocked = states.view(documents, heads, length // size, size, width).transpose(1, 2)
-        return blocked.reshape(-1, heads, size, width)  # (B * blocks, H, K, hd)
-
     def _attend(
         self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, seen: torch.Tensor
     ) -> torch.Tensor:
+        """(B, H, blocks, Q, hd) of queries, keys and values in blocks; `seen` (B, 1, blocks, K) is alike for all heads.
+
+        A head in a block is a head to the kernel.
+        """
         # Not a boolean mask: a block of nothing but padding would have nothing to attend to.
         mask = torch.zeros(seen.shape, dtype=queries.dtype, device=seen.device)
-        mask = mask.masked_fill(~seen, torch.finfo(queries.dtype).min)[:, None, None]
+        mask = mask.masked_fill(~seen, torch.finfo(queries.dtype).min).expand(-1, self.num_heads, -1, -1).flatten(1, 2)
         dropout = self.dropout if self.training else 0.0
-        return nn.functional.scaled_dot_product_attention(queries, keys, values, mask, dropout)
+        found = nn.functional.scaled_dot_product_attention(
+            queries.flatten(1, 2), keys.flatten(1, 2), values.flatten(1, 2), mask[:, :, None], dropout
+        )
+        return found.unflatten(1, (self.num_heads, -1))
 
-    def _joined(self, found: torch.Tensor, documents: int, part: slice) -> torch.Tensor:
+    def _joined(self, found: torch.Tensor, part: slice) -> torch.Tensor:
         """The heads side by side and the blocks one after the other, projected: (B, N, d)."""
-        states = found.transpose(1, 2).reshape(documents, -1, self.embed_dim)
+        states = found.flatten(2, 3).transpose(1, 2).flatten(2)
         return self.out_proj(states[:, part])
 
 

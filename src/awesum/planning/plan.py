@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from awesum.planning.step import Lengths
     from awesum.planning.tracing import Attention
 
-VERSION = 2
+VERSION = 3
 """Of what is counted: to be raised when the same request would give another peak."""
 STEP = 1024
 """The longest input is a multiple of this."""
@@ -181,7 +181,7 @@ def _configuration(request: Request, settings: TrainingSettings, own: Any) -> di
 
 def _positions(request: Request, settings: TrainingSettings, own: Any, saved: Mapping[str, Any]) -> int | None:
     """The tokens of a document that a system can read at once; None if there is no limit."""
-    kind = systems.find(request.system)
+    kind: Any = systems.find(request.system)
     if not hasattr(kind, "layout_kind"):
         return None
     from awesum.models.long_input import config_from
