@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.reading.pdf_writer import write_pdf
@@ -62,11 +62,11 @@ def references(path: Path) -> None:
     write_rows(path, [row(number) for number in range(4)])
 
 
-def predictions(start: int) -> Callable[[Path], None]:
+def predictions(start: int, numbers: Sequence[int] = range(4)) -> Callable[[Path], None]:
     """The beginning of each document, from a sentence on."""
 
     def write(path: Path) -> None:
-        rows = [row(number) for number in range(4)]
+        rows = [row(number) for number in numbers]
         texts = [". ".join(each["document"].split(". ")[start : start + 2]) + "." for each in rows]
         write_rows(path, [{"id": each["id"], "summary": text} for each, text in zip(rows, texts, strict=True)])
 
@@ -83,6 +83,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "ours.jsonl": predictions(0),
     "se3.jsonl": predictions(1),
     "lead.jsonl": predictions(2),
+    "pagesum.jsonl": predictions(1, range(2, 4)),  # of a dataset's validation split
 }
 """The files of a user, made where a block names them, unless the block itself writes them."""
 

@@ -214,6 +214,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
         "govreport": made / "dataset",
         "billsum": made / "dataset",
         "reports": made / "dataset",
+        "pagesum": made / "dataset",
         "qmsum": made / "questions",
     }
 

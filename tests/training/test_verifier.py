@@ -91,6 +91,24 @@ def test_check_prints_the_support_and_its_source(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out.startswith("1.00 supported\n  The bank offers")
 
 
+def test_check_says_when_the_sentence_is_in_a_language_that_it_cannot_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report.txt"
+    english = "The bank has offered the city a loan, and the offer is valid until the end of the month. "
+    german = "Die Bank hat der Stadt ein Darlehen für 15 Jahre angeboten."
+    report.write_text(f"{english * 3}\n\n{german}\n")
+    for sentence, is_noted in (
+        ("Die Bank hat der Stadt 15 Jahre lang ein Darlehen angeboten.", True),
+        ("The bank has offered the city a loan.", False),
+        (german, False),
+    ):
+        assert main(["verifier", "check", str(report), sentence]) == 0
+        out, err = capsys.readouterr()
+        assert ("knows English only" in err) is is_noted, sentence
+        assert ("not supported" in out) is is_noted, sentence
+
+
 @pytest.mark.slow
 def test_train_from_documents_to_a_file_that_summarize_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

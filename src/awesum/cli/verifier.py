@@ -71,9 +71,9 @@ def _check(options: argparse.Namespace) -> int:
     text = document.text
     sources = [" ".join(text[start:end].split()) for start, end in sentence_spans(text, document.blocks)]
     verifier = Verifier.load(options.verifier)
-    if verifier.scorer and not verifier.can_judge(text):
-        note("the verifier knows English only: its exact checks give the support, and it trusts copied sentences alone")
     [verdict] = verifier.judge(sources, [options.sentence])
+    if not verdict.is_judged:
+        note("the verifier knows English only: its exact checks give the support, and it trusts copied sentences alone")
     near = [sources[index] for index in verdict.sources]
     if options.json:
         found = {"support": verdict.support, "supported": verifier.supports(verdict), "sources": near}
