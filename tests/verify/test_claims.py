@@ -71,6 +71,25 @@ def test_sentence_agrees_with_itself_whatever_stands_around_it(seed: int) -> Non
     assert has_all(sentences, statement)
 
 
+@pytest.mark.parametrize(
+    ("statement", "agrees"),
+    [
+        ("From 2013 to 2016, employment increased.", True),
+        ("Employment increased from 23,344 to 29,215.", True),
+        ("Employment fell from 2012 through 2018.", True),
+        ("From 2013 to 2002, employment increased.", False),
+        ("Employment increased from 29,215 to 23,344.", False),
+    ],
+)
+def test_both_ends_of_a_range_belong_to_one_sentence_in_order(statement: str, agrees: bool) -> None:
+    sources = [
+        "From 2013 to 2016, employment increased by 25 percent, from 23,344 to 29,215.",
+        "Since 2002, employment has fluctuated, but it increased from 2013 on.",
+        "In fiscal years 2012-2018 employment fell.",
+    ]
+    assert (agreement(sources, statement).figures >= 0.6) is agrees
+
+
 def test_nearest_adds_what_the_first_lacks_and_no_more() -> None:
     assert nearest(LOAN, "The bank offered a loan of 10 million euros until 30 September.") == [0, 1]
     assert nearest(LOAN, "The board should approve Option B.") == [2]

@@ -54,6 +54,7 @@ _NUMBERS = {
     )
 } | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80", "ninety": "90"}
 _SIGNS = {"$": "dollar", "€": "euro", "£": "pound", "%": "percent"}
+_RANGING = frozenset({"to", "through", "until"})
 _SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion", "dozen"})
 _STOP = frozenset(
     (
@@ -258,7 +259,7 @@ def agreement(sources: Sequence[str], statement: str) -> Agreement:
     stems = set[str]().union(*(each.stems for each in read)) if read else set()
     content = said.content
     return Agreement(
-        figures=min((_figure(said, at, read) for at, is_one in enumerate(said.is_figure) if is_one), default=1.0),
+        figures=_figures(said, read),
         names=_share(_names(said, statement, sources), {word for each in read for word in each.words}),
         addresses=float(all(any(_is_there(address, each) for each in read) for address in said.addresses)),
         negation=_negation(said, read),
@@ -294,6 +295,13 @@ def _is_there(address: str, of: Tokens) -> bool:
     return any(other == address or other.startswith(f"{address}/") for other in of.addresses)
 
 
+def _figures(said: Tokens, read: Sequence[Tokens]) -> float:
+    """The worst figure; a range of which no source sentence has both ends in this order is as bad as a wrong scale."""
+    if not all(any(_in_order(each, ends) for each in read) for ends in _ranges(said)):
+        return OF_SOMETHING_ELSE / 2
+    return min((_figure(said, at, read) for at, is_one in enumerate(said.is_figure) if is_one), default=1.0)
+
+
 def _figure(said: Tokens, at: int, read: Sequence[Tokens]) -> float:
     """Whether the source has a figure, and of the same thing."""
     best = 0.0
@@ -311,6 +319,21 @@ def _figure(said: Tokens, at: int, read: Sequence[Tokens]) -> float:
                 found = 0.6 if len(around & other_around) > 1 else OF_SOMETHING_ELSE
             best = max(best, found)
     return best
+
+
+def _ranges(of: Tokens) -> list[tuple[str, str]]:
+    """The ends of ranges, such as 2013 and 2016 of "from 2013 to 2016"."""
+    return [
+        (of.words[at], of.words[at + 2])
+        for at in range(len(of.words) - 2)
+        if of.is_figure[at] and of.words[at + 1] in _RANGING and of.is_figure[at + 2]
+    ]
+
+
+def _in_order(of: Tokens, ends: tuple[str, str]) -> bool:
+    """Whether a sentence has both ends of a range, the first of them first."""
+    first, last = ends
+    return first in of.words and last in of.words[of.words.index(first) + 1 :]
 
 
 def _context(of: Tokens, at: int) -> tuple[str, str, set[str]]:
