@@ -315,9 +315,11 @@ def test_window_too_small_for_a_segment_is_one_clear_line(
     server.models = [{"id": "tiny", "max_model_len": 120}]
     summarizer = Summarizer(system=Endpoint(f"{server.address}#tiny", analyst=analyst))
     with pytest.raises(
-        AwesumError, match=r"short\.txt: a segment of \d+ tokens and the query leave no room .* 120 tok"
+        AwesumError, match=r"short\.txt: a segment of \d+ tokens leaves no room .* 120 tokens: take a model with"
     ):
         summarizer.summarize(short_document, length=100)
+    with pytest.raises(AwesumError, match=r"tokens and the query leave no room .*: shorten the query, or take a model"):
+        summarizer.summarize(short_document, length=100, query="What does it cost?")
 
 
 @pytest.mark.slow

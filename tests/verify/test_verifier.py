@@ -160,6 +160,14 @@ def test_statement_in_other_words_altogether_is_not_supported_by_exact_checks() 
     assert Verifier().support(STUDY, "Cats purr loudly tonight.") == 0.0
 
 
+@pytest.mark.parametrize("verifier", [Verifier(), Verifier(Counting())], ids=["exact", "model"])
+def test_copy_with_mended_spaces_is_supported_as_well_as_anything_written(verifier: Verifier) -> None:
+    source = "The summ ary tables ( P.L. 115-246 ) of 1 2 agencies are at https://example.com/tables/ ."
+    mended = "The summary tables (P.L. 115-246) of 1 2 agencies are at https://example.com/tables/."
+    assert verifier.judge([STUDY[0], source], [mended]) == [(0.999, (1,), True)]
+    assert verifier.support([STUDY[0], source], mended.replace("1 2", "12")) < 0.999  # another figure
+
+
 def test_only_a_copy_is_fully_supported() -> None:
     sure = Verifier(Counting(), Calibration(model=100.0))
     assert 0.99 < sure.support(STUDY, "The bank has offered a loan of 10 million euros.") < 1.0

@@ -64,10 +64,11 @@ def fit(
 
 
 def no_room(analysis: Analysis, number: int, window: int) -> AwesumError:
-    """The error for a query that fills the window beside its segment."""
+    """The error for a segment that fills the window, alone or with the query."""
+    both, remedy = ("and the query leave", "shorten the query, or take") if analysis.query else ("leaves", "take")
     return AwesumError(
-        f"{analysis.document.path}: a segment of {analysis.segments[number].tokens} tokens and the query leave no room "
-        f"for the answer in the model's {window} tokens: shorten the query"
+        f"{analysis.document.path}: a segment of {analysis.segments[number].tokens} tokens {both} no room for the "
+        f"answer in the model's {window} tokens: {remedy} a model with a larger window"
     )
 
 
