@@ -173,7 +173,7 @@ class Verifier:
 
 
 def _squeeze(text: str) -> str:
-    """A text without white space, except between figures: who copies "( P.L. 115-246 )" or "summ ary" often mends it."""
+    """A text without white space, except between figures: a model that copies "( P.L. 115-246 )" often mends it."""
     return _SPACE.sub("", text)
 
 
