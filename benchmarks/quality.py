@@ -3,10 +3,12 @@
     python -m benchmarks.quality --data govreport/ --out FOLDER [--documents 50] [--longest 4000]
     python -m benchmarks.quality --data qmsum/ --split test --one-each --out FOLDER
     python -m benchmarks.quality --data govreport/ --out FOLDER --documents 100 --systems awesum extract se3/ attentive/
+    python -m benchmarks.quality --data govreport/ --out FOLDER --length 80w --systems MODEL.gguf
 
-A system is a name from `awesum systems`, a folder, or one of the baselines below. The documents are taken evenly from
-the split. FOLDER gets `references.jsonl` and the predictions of each system as `awesum predict` writes them;
-interrupted, the same command resumes. The table is that of
+A system is a name from `awesum systems`, a folder, a GGUF file, an address, or one of the baselines below. The
+documents are taken evenly from the split. FOLDER gets `references.jsonl` and the predictions of each system as `awesum
+predict` writes them; interrupted, the same command resumes. The processor time is that of this process; its peak
+belongs to a system only if that is the only one. The table is that of
 `awesum evaluate FOLDER/lead.jsonl FOLDER/references.jsonl --compare FOLDER/extract.jsonl ...`.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -124,17 +127,20 @@ def main() -> int:
     parser.add_argument("--one-each", action="store_true", help="only the first of the rows with the same document")
     every = ["lead", "extract", "smollm2", "awesum", *BASELINES]
     parser.add_argument("--systems", nargs="+", default=every, metavar="SYSTEM", help=f"default: {' '.join(every)}")
+    parser.add_argument("--length", default=REFERENCE, help="words of each summary, such as 80w (%(default)s)")
     parser.add_argument("--own-length", action="store_true", help="let each system decide how much it writes")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     references = options.out / "references.jsonl"
     chosen = evenly(options.data, options.split, options.documents, options.longest, options.one_each)
     references.write_text("".join(json.dumps(asdict(example)) + "\n" for example in chosen), encoding="utf-8")
-    job = Job(str(references), length=None if options.own_length else REFERENCE)
+    job = Job(str(references), length=None if options.own_length else options.length)
     suffix = "-own-length" if options.own_length else ""
     for name in options.systems:
         system = BASELINES[name]() if name in BASELINES else systems.load(name)
-        print(predict(system, job, options.out / f"{Path(name).name}{suffix}.jsonl"), file=sys.stderr, flush=True)
+        before = time.process_time()
+        totals = predict(system, job, options.out / f"{Path(name).name}{suffix}.jsonl")
+        print(f"{totals}, {time.process_time() - before:.0f} s of processor time", file=sys.stderr, flush=True)
     return 0
 
 

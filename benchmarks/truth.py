@@ -4,7 +4,9 @@
 
 Each line of the labels is a sentence that a version of the written style gave for a document: where in the document its
 source is, whether it was copied, its support, and what a reader who did not know the version found: true, false or
-unclear. A copied sentence is true by definition and was not read.
+unclear. A copied sentence is true by definition and was not read. `1.5B` and `writer` are two models on the same
+documents, read with the version known; the lines of `1.5B drafts` are everything the larger one wrote in its own words,
+and name the verifiers that keep the sentence.
 """
 
 from __future__ import annotations
@@ -89,10 +91,15 @@ def main() -> int:
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     rows = [json.loads(line) for line in options.labels.read_text(encoding="utf-8").splitlines()]
-    before, _ = show("before", [row for row in rows if row["version"] == "before"])
-    false, written = show("now", [row for row in rows if row["version"] == "now"])
+    versions = {row["version"]: [each for each in rows if each["version"] == row["version"]] for row in rows}
+    shares = {version: show(version, of_version) for version, of_version in versions.items()}
+    for version, drafts in versions.items():
+        for verifier in sorted({name for draft in drafts for name in draft.get("kept", ())}):
+            kept = [draft for draft in drafts if verifier in draft["kept"]]
+            show(f"{version}, kept by the verifier `{verifier}`", kept)
+    before, (false, written) = shares["before"][0], shares["now"]
     if options.plot:
-        plot(rows, options.plot)
+        plot([*versions["before"], *versions["now"]], options.plot)
     report("false sentences against before", false / max(before, 1e-9), BARS["false sentences against before"])
     report("false sentences", false, BARS["false sentences"])
     report("written sentences", written, BARS["written sentences"], at_most=False)

@@ -87,7 +87,8 @@ def test_interval_holds_the_share_and_narrows() -> None:
 def test_published_labels_are_complete() -> None:
     """Every sentence has a version, a span and a label; a copy is true."""
     labels = rows(truth.ROOT / "docs" / "labels.jsonl")
-    assert {row["version"] for row in labels} == {"before", "now"}
+    assert {row["version"] for row in labels} == {"before", "now", "1.5B", "writer", "1.5B drafts"}
+    assert all(("kept" in row) == (row["version"] == "1.5B drafts") for row in labels)
     assert all(row["label"] in sheet.LABELS and row["start"] < row["end"] for row in labels)
     assert all(row["label"] == "true" for row in labels if row["copied"])
     assert all(row["document"].split("/")[0] in sheet.PUBLISHED for row in labels if "text" in row)
