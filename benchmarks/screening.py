@@ -4,8 +4,8 @@
 
 The pretrained model, unchanged, reads each segment with nothing before it, with memories of the earlier segments'
 tokens (in the layers where they help; read by the answer's tokens, or by all), and with the earlier text itself in its
-window. Each document's losses are added to the file as soon as they are known; the same command resumes, and prints the
-table.
+window. Each document's losses are added to the file as soon as they are known. Interrupted, it prints the table of the
+documents so far, and the same command resumes.
 """
 
 from __future__ import annotations
@@ -153,14 +153,18 @@ def main() -> int:
     base = ChatModel.load(SMOLLM2, smollm2_folder()).model
     models = {(memory, tokens): adapted(base, memory, tokens) for memory, tokens in MEMORIES}
     rows = []
-    for number, name in enumerate(ids):
-        known = [row for row in done if row["name"] == name]
-        if not known:
-            known = [screen(base, models, inputs[number])]
-            with options.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(known[0]) + "\n")
-            print(f"{number + 1} of {len(ids)}: {name}", file=sys.stderr, flush=True)
-        rows += known
+    try:
+        for number, name in enumerate(ids):
+            known = [row for row in done if row["name"] == name]
+            if not known:
+                known = [screen(base, models, inputs[number])]
+                with options.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(known[0]) + "\n")
+                print(f"{number + 1} of {len(ids)}: {name}", file=sys.stderr, flush=True)
+            rows += known
+    except KeyboardInterrupt:
+        if not rows:
+            raise
     print(f"{len(rows)} documents")
     print(table(rows))
     return 0
