@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from awesum import compat
 from awesum.compat import fake_tensors, storage_key
-from awesum.planning.step import FLAT, Lengths, Step, document_of, training_step
+from awesum.planning.step import Lengths, Step, document_of, training_step
 from awesum.planning.tracing import BLOCK, Attention, traced
 from awesum.training.lora import with_lora
 from awesum.training.settings import TrainingSettings, read_settings
@@ -156,7 +156,7 @@ def test_peak_does_not_grow_with_the_number_of_segments(system: str, depth: int 
     with fake:
         trainable.make_blank(TINY, None)
     peaks = []
-    for segments in (FLAT + (depth or 1) - 1, 64):
+    for segments in (3 + (depth or 1), 12):
         document = document_of(trainable.model.config, Lengths(64, 24, 64))
         document = type(document)("many", list(document.segments) * segments, list(document.targets) * segments)
         with traced(fake, "fused") as tracer:
