@@ -142,21 +142,22 @@ def test_planned_peak_of_every_system_and_size(system: str, length: int, larger:
 
 
 @pytest.mark.parametrize(
-    ("system", "depth"),
+    ("system", "depth", "most"),
     [
-        pytest.param("se3", None, marks=pytest.mark.slow),
-        ("awesome", 1),
-        pytest.param("awesome", 2, marks=pytest.mark.slow),
+        pytest.param("se3", None, 12, marks=pytest.mark.slow),
+        ("awesome", 1, 12),
+        pytest.param("awesome", 1, 64, marks=pytest.mark.slow),
+        pytest.param("awesome", 2, 12, marks=pytest.mark.slow),
     ],
 )
-def test_peak_does_not_grow_with_the_number_of_segments(system: str, depth: int | None) -> None:
+def test_peak_does_not_grow_with_the_number_of_segments(system: str, depth: int | None, most: int) -> None:
     changes = {} if depth is None else {"memory_depth": depth}
     trainable = prepared(system, **changes)[0]
     fake = fake_tensors()
     with fake:
         trainable.make_blank(TINY, None)
     peaks = []
-    for segments in (3 + (depth or 1), 12):
+    for segments in (3 + (depth or 1), most):
         document = document_of(trainable.model.config, Lengths(64, 24, 64))
         document = type(document)("many", list(document.segments) * segments, list(document.targets) * segments)
         with traced(fake, "fused") as tracer:

@@ -64,7 +64,7 @@ class BlockSelfAttention(BartAttention):
         documents, blocks = len(text), (shift + length + behind) // size
         padded = (0, 0, shift, behind)
         queries, keys, values = (
-            nn.functional.pad(self._heads(projection(text)), padded).unflatten(2, (blocks, size))
+            nn.functional.pad(self._heads(projection(text)), padded).view(documents, self.num_heads, blocks, size, -1)
             for projection in (self.q_proj, self.k_proj, self.v_proj)
         )  # (B, H, blocks, K, hd)
         is_text = nn.functional.pad(mask, (shift, behind)).view(-1, 1, blocks, size)
@@ -103,7 +103,7 @@ class BlockSelfAttention(BartAttention):
         found = nn.functional.scaled_dot_product_attention(
             queries.flatten(1, 2), keys.flatten(1, 2), values.flatten(1, 2), mask[:, :, None], dropout
         )
-        return found.unflatten(1, (self.num_heads, -1))
+        return found.view(len(found), self.num_heads, -1, *found.shape[2:])
 
     def _joined(self, found: torch.Tensor, part: slice) -> torch.Tensor:
         """The heads side by side and the blocks one after the other, projected: (B, N, d)."""
