@@ -171,6 +171,7 @@ def test_an_interruption_ends_all_rows(plan: Plan, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(rows_of, "_PROGRAM", "import sys; sys.stdin.read()")
     monkeypatch.setattr(rows_of, "PATIENCE", PATIENCE)
     real, servers = RowMaker._start, []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
     def starting(self: RowMaker) -> Any:
         servers.append(real(self))
@@ -180,8 +181,11 @@ def test_an_interruption_ends_all_rows(plan: Plan, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(RowMaker, "_start", starting)
     notes: list[str] = []
-    with pytest.raises(KeyboardInterrupt):
-        make(plan, 2, notes.append)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            make(plan, 2, notes.append)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(servers) == 2
     assert [server.poll() for server in servers] == [0, 0]
     assert not [note for note in notes if "FAILED" in note]
