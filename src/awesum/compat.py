@@ -155,8 +155,6 @@ def remembering(fake: Any) -> Callable[[Any, Any, Any], Any]:
     import torch
     from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 
-    known = _MADE
-
     def plain(value: Any, tensors: list[Any]) -> Any:
         """What can be compared of an argument; its tensors are collected."""
         if isinstance(value, torch.Tensor):
@@ -204,7 +202,7 @@ def remembering(fake: Any) -> Callable[[Any, Any, Any], Any]:
         tensors: list[Any] = []
         try:
             key = operation, plain(args, tensors), plain(tuple(kwargs.items()), tensors)
-            how = known.get(key)
+            how = _MADE.get(key)
         except TypeError:  # an argument that cannot be compared
             return operation(*args, **kwargs)
         if how is not None:
@@ -212,7 +210,7 @@ def remembering(fake: Any) -> Callable[[Any, Any, Any], Any]:
                 return again(how, tensors)
         result = operation(*args, **kwargs)
         if not tensors or any(map(is_fake, tensors)):  # of real ones alone, a result may have contents
-            known[key] = recipe(result, tensors)
+            _MADE[key] = recipe(result, tensors)
         return result
 
     return run
