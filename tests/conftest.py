@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from awesum import Summarizer
+from awesum import Summarizer, compat
 from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
@@ -78,6 +78,16 @@ def pytest_runtest_call() -> Iterator[None]:
     """Nor what a test draws."""
     _seed()
     return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """Tiny models run in float32 on every machine, so that texts and vectors can be compared exactly: in bfloat16, rows
+    of another batch round differently. The slow tests run the real weights in the machine's own number format."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not item.get_closest_marker("slow"):
+            patch.setattr(compat, "has_fast_bfloat16", lambda: False)
+        return (yield)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

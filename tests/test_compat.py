@@ -19,6 +19,7 @@ from transformers import LlamaConfig, Trainer
 
 import awesum
 from awesum import compat
+from awesum.compat import has_fast_bfloat16  # the other tests run in float32, see conftest.py
 
 ROOT = Path(awesum.__file__).parent
 HOME = "compat.py"
@@ -230,7 +231,7 @@ def test_bfloat16_is_fast_with_either_instruction_set(has: set[str], monkeypatch
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         assert hasattr(torch.cpu, name)
         monkeypatch.setattr(torch.cpu, name, lambda name=name: name in has)
-    assert compat.has_fast_bfloat16() is bool(has)
+    assert has_fast_bfloat16() is bool(has)
 
 
 def test_what_a_model_can_do() -> None:

@@ -283,7 +283,7 @@ def test_mixed_precision_teaches_every_weight(memory: str, tokens: str) -> None:
     _, expected = learn(model, batch, empty_targets=False)
     with torch.autocast("cpu", torch.bfloat16):
         _, ours = learn(model, batch, empty_targets=False)
-    models.same_direction(ours, expected, 0.8)
+    models.same_direction(ours, expected, 0.7)
 
 
 # ----------------------------------------------------------------------------------------------------------- memory
