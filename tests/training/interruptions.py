@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from awesum import compat
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.training.settings import TrainingSettings, settings_class
 from awesum.training.trainer import AwesomeTrainer, last_checkpoint
@@ -37,7 +38,8 @@ def stopping_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drive(settings: dict[str, Any], own: dict[str, Any], encoder: str) -> None:
-    """What the process that is killed does."""
+    """What the process that is killed does, in float32 as all tests of tiny models."""
+    compat.has_fast_bfloat16 = lambda: False
     torch.set_num_threads(1)
     made = TrainingSettings(**settings)
     go_with(SentenceEncoder.load(encoder))(Case(made, settings_class(made.system)(**own)))

@@ -9,11 +9,12 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
+from awesum import compat
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.verify import Verifier
 from awesum.verify.cross_encoder import LONGEST, CrossEncoder
-from awesum.verify.verifier import SHIPPED, Calibration, exact_support, is_english, load_file
+from awesum.verify.verifier import SHIPPED, Calibration, exact_support, is_english, load_file, untrained
 from tests.conftest import OTHER_SCRIPTS, topical_text
 
 STUDY = (
@@ -295,3 +296,8 @@ def test_exact_support_is_worst_times_words() -> None:
     assert exact_support(Agreement(words=0.5)) == 0.75
     assert exact_support(Agreement(words=0.0)) == 0.0
     assert exact_support(Agreement(names=0.0)) == 0.0
+
+
+def test_model_to_train_is_in_float32_where_bfloat16_is_fast_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compat, "has_fast_bfloat16", lambda: True)
+    assert {weight.dtype for weight in untrained().parameters()} == {torch.float32}

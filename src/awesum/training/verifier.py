@@ -20,7 +20,6 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from awesum import files
-from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.sentences import sentence_spans
 from awesum.datasets import Example, examples
 from awesum.errors import AwesumError
@@ -30,8 +29,7 @@ from awesum.summary import count
 from awesum.training.corruption import Corruptor, Statement
 from awesum.verify.claims import agreement, nearest
 from awesum.verify.cross_encoder import CrossEncoder, TrainedScorer
-from awesum.verify.verifier import Calibration, Verifier, load_file, save_file
-from awesum.weights import minilm_folder
+from awesum.verify.verifier import Calibration, Verifier, load_file, save_file, untrained
 
 PASSAGE = 1100
 """Characters of a passage that is parsed at once."""
@@ -309,8 +307,7 @@ def train(settings: VerifierSettings, quiet: bool = False) -> Scores:
     if held_out < 2 or not rest:
         raise AwesumError(f"{count(len(statements), 'statement')} are too few to learn from: give more --data")
     torch.manual_seed(settings.seed)
-    encoder = SentenceEncoder.load(minilm_folder())
-    model = CrossEncoder(encoder.model.cpu(), encoder.tokenizer)
+    model = untrained()
     Training(model, settings).run(rest, quiet)
     half = held_out // 2
     save_file(output, model, Calibration())

@@ -195,16 +195,27 @@ def _shipped() -> Verifier:
     return load_file(SHIPPED)
 
 
-def load_file(path: Path) -> Verifier:
-    """A verifier from a file: the embedded encoder with what was trained of it."""
+def untrained() -> CrossEncoder:
+    """The embedded encoder with a fresh head, in float32: the changes that training makes are too small for less."""
     import torch
-    from safetensors import SafetensorError, safe_open
     from transformers import AutoModel, AutoTokenizer
 
-    from awesum.files import sha256
     from awesum.loading import loading
-    from awesum.verify.cross_encoder import CrossEncoder, TrainedScorer
-    from awesum.weights import MINILM_WHEEL, minilm_folder
+    from awesum.verify.cross_encoder import CrossEncoder
+    from awesum.weights import minilm_folder
+
+    with loading("the embedded encoder", minilm_folder()) as (folder, options):
+        encoder = AutoModel.from_pretrained(folder, use_safetensors=True, dtype=torch.float32, **options)
+        return CrossEncoder(encoder, AutoTokenizer.from_pretrained(folder, **options))
+
+
+def load_file(path: Path) -> Verifier:
+    """A verifier from a file: the embedded encoder with what was trained of it."""
+    from safetensors import SafetensorError, safe_open
+
+    from awesum.files import sha256
+    from awesum.verify.cross_encoder import TrainedScorer
+    from awesum.weights import MINILM_WHEEL
 
     try:
         with safe_open(path, framework="pt") as file:
@@ -215,10 +226,7 @@ def load_file(path: Path) -> Verifier:
         calibration = Calibration(**{**metadata["calibration"], "checks": tuple(metadata["calibration"]["checks"])})
         if len(calibration.checks) != len(Agreement().values()):
             raise AwesumError(f"{path} was trained with other checks: train it again with this version of awesum")
-        with loading("the embedded encoder", minilm_folder()) as (folder, options):
-            encoder = AutoModel.from_pretrained(folder, use_safetensors=True, dtype=torch.float32, **options)
-            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-        model = CrossEncoder(encoder, tokenizer)
+        model = untrained()
         model.load_changes(weights)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
