@@ -7,7 +7,7 @@ module imports no library: mixins go before the library's class in the list of b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +20,14 @@ def has_fast_bfloat16() -> bool:
     import torch
 
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
+
+
+@cache
+def has_amx() -> bool:
+    """Whether the processor multiplies tiles of bfloat16, which torch's fused attention uses."""
+    import torch
+
+    return bool(torch.cpu._is_amx_tile_supported())
 
 
 def attention_implementation(config: PreTrainedConfig) -> str | None:

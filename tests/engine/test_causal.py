@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -26,10 +27,12 @@ from transformers import (
 )
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from awesum import compat
 from awesum.engine import causal, rules, slots
 from awesum.engine.causal import CausalEngine, write, write_answers
 from awesum.engine.rules import Text
 from awesum.engine.slots import Slots
+from awesum.models import attention
 from awesum.models.attention import grouped_attention
 from awesum.models.causal import ChatModel
 from awesum.models.prompt import SHORTEST, Prompt
@@ -64,6 +67,59 @@ def test_grouped_attention_is_the_library_s(heads: int, groups: int, length: int
             ours, _ = grouped_attention(module, query, key, value, mask, scaling=scaling, is_causal=False)
             theirs, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=scaling, is_causal=False)
             torch.testing.assert_close(ours, theirs)
+
+
+@pytest.fixture
+def without_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor that multiplies bfloat16, but not in tiles; then nothing is left to the library's attention."""
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the library's attention was called")
+
+    monkeypatch.setattr(compat, "has_amx", lambda: False)
+    monkeypatch.setattr(attention, "sdpa_attention_forward", refuse)
+
+
+@pytest.mark.parametrize(("heads", "groups"), [(6, 2), (8, 8), (4, 1)])
+@pytest.mark.parametrize("length", [2, 17, 300])
+@torch.no_grad()
+def test_prompt_in_bfloat16_is_read_in_blocks(heads: int, groups: int, length: int, without_tiles: None) -> None:
+    query = torch.randn(2, heads, length, 8, dtype=torch.bfloat16)
+    key, value = torch.randn(2, 2, groups, length, 8, dtype=torch.bfloat16)
+    module: Any = torch.nn.Module()
+    module.num_key_value_groups, module.is_causal = heads // groups, True
+    exact = (query.double(), key.double(), value.double())
+    for scaling in (None, 0.3):
+        ours, _ = grouped_attention(module, query, key, value, None, scaling=scaling)
+        theirs, _ = sdpa_attention_forward(module, *exact, None, scaling=scaling)
+        torch.testing.assert_close(ours.double(), theirs, rtol=0.02, atol=0.02)
+    changed = key.index_fill(2, torch.tensor([length - 1]), 3.0)
+    before, _ = grouped_attention(module, query, changed, value, None)
+    after, _ = grouped_attention(module, query, key, value, None)
+    assert torch.equal(before[:, :-1], after[:, :-1]), "no token sees a later one"
+    assert not torch.equal(before[:, -1], after[:, -1])
+
+
+@pytest.mark.parametrize(("heads", "groups"), [(6, 2), (4, 1)])
+@pytest.mark.parametrize("length", [1, 5])
+@torch.no_grad()
+def test_step_in_bfloat16_sees_what_the_mask_shows(heads: int, groups: int, length: int, without_tiles: None) -> None:
+    query = torch.randn(3, heads, length, 8, dtype=torch.bfloat16)
+    key, value = torch.randn(2, 3, groups, 211, 8, dtype=torch.bfloat16)
+    module: Any = torch.nn.Module()
+    module.num_key_value_groups = heads // groups
+    mask = torch.rand(3, 1, length, 211) < 0.4
+    mask[..., 7] = True
+    ours, _ = grouped_attention(module, query, key, value, mask)
+    theirs, _ = sdpa_attention_forward(module, query.double(), key.double(), value.double(), mask, is_causal=False)
+    torch.testing.assert_close(ours.double(), theirs, rtol=0.02, atol=0.02)
+
+
+def test_half_precision_has_twice_the_rows(tiny_chat: ChatModel) -> None:
+    half = ChatModel(deepcopy(tiny_chat.model).bfloat16(), tiny_chat.tokenizer, "half")
+    assert causal.rows_of(half) == 2 * causal.rows_of(tiny_chat) == 2 * causal.ROWS
+    assert causal.rows_of(half) * half.bytes_per_token() == causal.ROWS * tiny_chat.bytes_per_token()
+    assert CausalEngine(half).count == 2 * causal.ROWS
 
 
 def test_chat_model_decodes_with_grouped_attention(tiny_chat: ChatModel) -> None:

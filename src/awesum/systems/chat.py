@@ -129,7 +129,7 @@ class Chat(System):
     def engine(self, settings: Settings) -> Engine:
         """As many rows as the memory limit has room for."""
         from awesum.compose.prompts import INPUT
-        from awesum.engine.causal import ROWS, CausalEngine
+        from awesum.engine.causal import CausalEngine, rows_of
         from awesum.footprint import READING, RUNTIME, Footprint, parse_size
 
         writer = self.writer
@@ -137,7 +137,7 @@ class Chat(System):
         fixed = RUNTIME + encoder + self.verifier.bytes() + writer.model.get_memory_footprint() + READING
         per_prompt = writer.bytes_per_token() * (INPUT + LONGEST_PART) + writer.bytes_of_memory()
         limit = parse_size(settings.max_memory) if settings.max_memory else None
-        rows = Footprint(fixed, per_prompt).prompts(limit, ROWS)
+        rows = Footprint(fixed, per_prompt).prompts(limit, rows_of(writer))
         return CausalEngine(writer, rows, None if limit is None else limit - fixed)
 
 
