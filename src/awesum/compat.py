@@ -201,7 +201,7 @@ def remembering(fake: Any) -> Callable[[Any, Any, Any], Any]:
     def run(operation: Any, args: Any, kwargs: Any) -> Any:
         tensors: list[Any] = []
         try:
-            key = operation, plain(args, tensors), plain(tuple(kwargs.items()), tensors)
+            key = operation, torch.get_default_dtype(), plain(args, tensors), plain(tuple(kwargs.items()), tensors)
             how = _MADE.get(key)
         except TypeError:  # an argument that cannot be compared
             return operation(*args, **kwargs)

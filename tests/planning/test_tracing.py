@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +13,10 @@ from torch.profiler import ProfilerActivity, profile
 
 from awesum import compat
 from awesum.compat import fake_tensors, storage_key
-from awesum.planning.step import Lengths, Step, document_of, training_step
+from awesum.planning.step import Lengths, Step, document_of, generation, training_step
 from awesum.planning.tracing import BLOCK, Attention, traced
+from awesum.recurrence import generate
+from awesum.recurrence.whole import padded
 from awesum.training.lora import with_lora
 from awesum.training.settings import TrainingSettings, read_settings
 from awesum.training.trainable import Trainable, make
@@ -142,6 +147,25 @@ def test_planned_peak_of_every_system_and_size(system: str, length: int, larger:
 
 
 @pytest.mark.parametrize(
+    "system",
+    [
+        "awesome",
+        "truncated",
+        "pagesum",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in sorted({*SYSTEMS} - {"awesome", "truncated", "pagesum"})
+        ),
+    ],
+)
+def test_planned_peak_of_writing_is_near_that_of_the_librarys_beam_search(system: str) -> None:
+    lengths = Lengths(200, 24, segment_tokens=200)
+    trainable, settings = prepared(system)
+    planned = generation(trainable, settings, lengths, attention="own", saved=saved(system, larger=True)).peak.bytes
+    assert planned == pytest.approx(_measured_writing(system, lengths), rel=0.15)
+
+
+@pytest.mark.parametrize(
     ("system", "depth", "most"),
     [
         pytest.param("se3", None, 12, marks=pytest.mark.slow),
@@ -239,16 +263,45 @@ def _measured(system: str, lengths: Lengths, configuration: dict[str, Any]) -> i
     model = trainable.model.train()
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    held = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
     document = document_of(model.config, lengths)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with _profiled(model) as peak:
         trainable.loss([document], torch.Tensor.backward, empty_targets=settings.empty_targets)
-    now = highest = 0
-    for event in profiler.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            now += event.nbytes()
-            highest = max(highest, now)
-    return sum(held.values()) + highest
+    return peak()
+
+
+def _measured_writing(system: str, lengths: Lengths) -> int:
+    """The same of a summary of the longest length, by beam search."""
+    torch.manual_seed(0)
+    trainable, _ = prepared(system)
+    trainable.make_blank(saved(system, larger=True), lengths.input_tokens)
+    model: Any = trainable.model.eval()
+    lengths_of_all = dict.fromkeys(("max_new_tokens", "min_new_tokens"), lengths.target_tokens)
+    options = {"num_beams": trainable.settings.num_beams, "do_sample": False, **lengths_of_all}
+    document = document_of(model.config, lengths)
+    with torch.no_grad(), _profiled(model) as peak:
+        if hasattr(model, "start"):
+            list(generate(model, [replace(document, segments=list(document.segments) * 3)], **options))
+        else:
+            batch = padded([document], model.config.pad_token_id, torch.device("cpu"))
+            model.generate(torch.randint(10, 400, batch.ids.shape), attention_mask=batch.mask, **options)
+    return peak()
+
+
+@contextmanager
+def _profiled(model: torch.nn.Module) -> Iterator[Callable[[], int]]:
+    """Afterwards, the highest sum of the model's tensors and of what the profiler saw come and go."""
+    held = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
+
+    def highest() -> int:
+        now = most = 0
+        for event in profiler.profiler.kineto_results.events():
+            if event.name() == "[memory]":
+                now += event.nbytes()
+                most = max(most, now)
+        return sum(held.values()) + most
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        yield highest
 
 
 def _tensors(model: torch.nn.Module) -> list[torch.Tensor]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -121,27 +121,35 @@ def generation(
 ) -> Step:
     """Trace a summary: the input is read, then the last token is written, with all others in the cache of each beam."""
     fake = compat.fake_tensors()
-    with fake, compat.dispatching(compat.remembering(fake)):
+    with fake, compat.dispatching(compat.remembering(fake)), _made_in(DTYPES[settings.precision] or torch.float32):
         trainable.make_blank(saved, lengths.input_tokens)
-        model: Any = trainable.model.eval()
-        if (dtype := DTYPES[settings.precision]) is not None:
-            model = model.to(dtype)
+    model: Any = trainable.model.eval()
     own = trainable.settings
     beams = own.num_beams
     document = document_of(model.config, lengths)
     with traced(fake, attention) as tracer:
         tracer.name(model)
         batch = padded([document], model.config.pad_token_id, torch.device("cpu"))
-        ids, mask = (batch.ids, batch.mask) if not is_flat(own) else (batch.ids[:, 0], batch.mask[:, 0])
         memory = model.start(1) if hasattr(model, "start") else None
         encoder = model.get_encoder()
-        encoded = encoder(ids, attention_mask=mask, **({"memory": memory.encoder} if memory else {}))
+        encoded = encoder(batch.ids, attention_mask=batch.mask, **({"memory": memory.encoder} if memory else {}))
         tracer.mark("activations", [encoded[0]])
         caches = _hold(tracer, "activations", _cache_bytes(model, encoded[0], lengths.target_tokens, beams))
         logits = torch.empty(beams, model.config.vocab_size, dtype=torch.float32)
         peak = tracer.peak
         del caches, logits
     return Step(peak, peak, _count(model.parameters()), 0, _largest_layer(model))
+
+
+@contextmanager
+def _made_in(dtype: torch.dtype) -> Iterator[None]:
+    """New weights are of this format: fake ones cannot be converted afterwards."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _cache_bytes(model: Any, encoded: torch.Tensor, written: int, beams: int) -> int:
