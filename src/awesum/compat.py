@@ -223,6 +223,22 @@ def real_tensors() -> Any:
     return unset_fake_temporarily()
 
 
+def copy_of_module(module: Any) -> Any:
+    """A deep copy, also of a module with fake tensors: torch crashes after their storages were copied."""
+    from copy import deepcopy
+
+    import torch
+
+    held = [*module.parameters(), *module.buffers()]
+    copies: dict[int, Any] = {}
+    if any(map(is_fake, held)):
+        for each in held:
+            made: Any = torch.empty_like(each)
+            is_parameter = isinstance(each, torch.nn.Parameter)
+            copies[id(each)] = torch.nn.Parameter(made, each.requires_grad) if is_parameter else made
+    return deepcopy(module, copies)
+
+
 def is_fake(tensor: Any) -> bool:
     """Whether it has no contents."""
     from torch._subclasses.fake_tensor import FakeTensor

@@ -12,7 +12,11 @@ import pytest
 
 from awesum.cli import main
 from awesum.cli import plan as cli_plan
+from awesum.loading import config_of
 from awesum.planning import step
+from awesum.planning.bases import configuration
+from awesum.training.settings import read_settings, trainable
+from awesum.weights import smollm2_folder
 from tests.planning.test_tracing import SYSTEMS, TINY, saved
 
 
@@ -62,6 +66,8 @@ def refused(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
         (["--table", "memory", "--gpu-memory", "24GB"], "leave out --gpu-memory"),
         (["--table", "truncation", "--optim", "adamw_8bit"], "leave out --optim"),
         (["--table", "memory", "--dataset", "govrepor"], "the paper has no table"),
+        (["extractor", "--generate"], "selects sentences and writes none of its own: leave out --generate"),
+        (["adapter", "--size", "large"], "smollm2 has one size"),
         (["govreport/awsome"], "did you mean govreport/awesome?"),
         ([], "there is nothing to plan"),
     ],
@@ -183,3 +189,29 @@ def test_writing_that_cannot_be_traced_counts_nothing_of_training(
 def test_advice_for_writing_lowers_its_peak(base: str, capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, "truncated", "--base", base, *SHORT, "--generate", "--gpu-memory", "10KB")
     assert {"precision": "bfloat16"} in [each["settings"] for each in plan["advice"]]
+
+
+def test_adapter_of_the_embedded_model_is_planned_with_its_weights_frozen(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "adapter", *SHORT, "--precision", "bf16")
+    assert not plan["is_estimate"]
+    assert plan["parameters"] > 134_000_000 > 5 * plan["trained_parameters"]
+    assert plan["parts"]["gradients"] < 4.1 * plan["trained_parameters"]
+    assert plan["parts"]["weights"] < 3 * plan["parameters"]  # two bytes for all that is not trained
+
+
+def test_writing_of_a_causal_model_is_estimated(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "adapter", *SHORT, "--generate")
+    assert plan["is_estimate"]
+    assert "only traced of encoder-decoders" in plan["notes"][0]
+
+
+@pytest.mark.parametrize("system", trainable())
+def test_default_base_of_every_system_is_known(system: str) -> None:
+    settings, _ = read_settings(None, {"system": system, "data": "x", "output": "y"})
+    assert configuration(settings.base)["vocab_size"]
+
+
+def test_known_configuration_of_the_embedded_model_is_that_of_its_weights() -> None:
+    real = config_of(smollm2_folder(), {})
+    known = configuration("smollm2")
+    assert known == {name: real[name] for name in known}
