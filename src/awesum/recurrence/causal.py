@@ -201,7 +201,7 @@ def answer(
         torch.cat([row[place] for row, place in zip(rows, step.answers, strict=True)])
         for rows in (hidden, step.targets)
     )
-    found = _losses(model, of_targets, targets, label_smoothing, taught).split(lengths)
+    found = torch.split(_losses(model, of_targets, targets, label_smoothing, taught), lengths)
     losses = torch.nn.utils.rnn.pad_sequence(list(found), batch_first=True)
     if model.adapts_prompt:
         length, start = step.segment_mask.shape[1], min(place.start for place in step.answers)
