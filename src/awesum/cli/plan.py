@@ -217,7 +217,7 @@ def _table(options: argparse.Namespace) -> int:
         numbers.table(options.dataset)  # refuses a name that the paper does not have
     cells = []
     for cell in getattr(paper, options.table)([options.dataset] if options.dataset else None):
-        note(f"{cell.dataset}, {cell.name}: {cell.planned:.1f} (paper: {cell.paper:g})")
+        note(f"{cell.dataset}, {cell.name}: {round(cell.planned, 1):g} (paper: {cell.paper:g})")
         cells.append(cell)
     if options.json:
         print(json.dumps([asdict(cell) | {"residual": cell.residual} for cell in cells], indent=1))
