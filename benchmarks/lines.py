@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from math import log2
 
@@ -18,8 +18,12 @@ def drawing(
     numbers: Mapping[int, str] | None = None,
     *,
     logarithmic: bool = False,
+    names: Sequence[str] = (),
 ) -> str:
-    """The lines by name, each as points: the number below the axis -> the value. `numbers` renames some of those."""
+    """The lines by name, each as points: the number below the axis -> the value. `numbers` renames some of those.
+
+    Several drawings with the same `names` have the same line for the same name.
+    """
     scaled = log2 if logarithmic else float
     values = [scaled(value) for line in lines.values() for value in line.values()]
     low, high = min(values), max(values)
@@ -39,18 +43,18 @@ def drawing(
         f'<text x="60" y="18">{escape(title)}</text>',
         f'<text x="300" y="318" text-anchor="middle">{escape(label)}</text>',
     ]
-    for step in range(5):
-        value = low + span * step / 4
-        value = 2**value if logarithmic else value
+    for value in _round(low, high) if logarithmic else [low + span * step / 4 for step in range(5)]:
         parts.append(f'<line x1="60" x2="540" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#dddddd"/>')
-        shown = f"{value:.2f}" if span < 10 and value < 10 else f"{value:.0f}"
+        shown = f"{value:.2f}" if span < 10 and not logarithmic else f"{value:.0f}"
         parts.append(f'<text x="54" y="{y(value) + 4:.1f}" text-anchor="end">{shown}</text>')
     for at in places:
         text = (numbers or {}).get(at, str(at))
         parts.append(f'<text x="{x(at):.1f}" y="292" text-anchor="middle">{escape(text)}</text>')
+    order = list(dict.fromkeys([*names, *lines]))
     for number, (name, line) in enumerate(lines.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        dash = DASHES[number // len(COLOURS) % len(DASHES)]
+        style_number = order.index(name)
+        colour = COLOURS[style_number % len(COLOURS)]
+        dash = DASHES[style_number // len(COLOURS) % len(DASHES)]
         points = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in line.items())
         style = f' stroke-dasharray="{dash}"' if dash else ""
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"{style}/>')
@@ -58,3 +62,9 @@ def drawing(
         parts.append(f'<line x1="556" x2="574" y1="{middle}" y2="{middle}" stroke="{colour}" stroke-width="3"{style}/>')
         parts.append(f'<text x="578" y="{51 + 22 * number}">{escape(name)}</text>')
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _round(low: float, high: float) -> list[float]:
+    """1, 3, 10, 30 and so on, as far as they are between two powers of two."""
+    numbers = [factor * 10.0**power for power in range(-3, 7) for factor in (1, 3)]
+    return [number for number in numbers if 2**low <= number <= 2**high]

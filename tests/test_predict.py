@@ -114,6 +114,8 @@ def test_raw_is_what_the_model_wrote(chat: Chat, data: Path, tmp_path: Path, ans
     for raw, checked in zip(*map(predictions, (tmp_path / "raw.jsonl", tmp_path / "checked.jsonl")), strict=True):
         assert set(raw["summary"].split("\n")) == {"Summary: **The crane** cost 31337 dollars."}
         assert "31337" not in checked["summary"]
+        assert any("not supported" in note for note in checked["notes"])
+        assert not any("not supported" in note or "removed" in note for note in raw["notes"])
 
 
 def test_only_the_first_documents(data: Path, tmp_path: Path) -> None:

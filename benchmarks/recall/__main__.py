@@ -20,6 +20,8 @@ from benchmarks.recall import memories, peaks, whole
 from benchmarks.recall.task import DISTANCES, LENGTH
 
 TITLES = memories.TITLES | {name: name for name in whole.SETTINGS}
+NAMES = [TITLES[name] for name in (*peaks.SEGMENTED, *whole.SETTINGS)]
+"""In the order in which they get their lines, so that both plots have the same."""
 Results = dict[str, dict[str, Any]]
 """`system/seed`, or `system/seed/future` -> what `run` returned."""
 
@@ -119,7 +121,7 @@ def print_peaks(plot: Path | None) -> None:
         lines["the budget"] = dict.fromkeys(peaks.LENGTHS, peaks.BUDGET)
         label = f"segments of the document, {LENGTH} words each"
         title = "peak memory of training, in peaks of Se3"
-        plot.write_text(drawing(lines, title, label, logarithmic=True), encoding="utf-8")
+        plot.write_text(drawing(lines, title, label, logarithmic=True, names=NAMES), encoding="utf-8")
 
 
 def main() -> int:
@@ -159,7 +161,8 @@ def main() -> int:
     if options.plot:
         lines = {TITLES[name]: {at: 100 * mean for at, (mean, _, _) in line.items()} for name, line in found.items()}
         options.plot.write_text(
-            drawing(lines, "facts recalled, in percent", "segments between fact and question"), encoding="utf-8"
+            drawing(lines, "facts recalled, in percent", "segments between fact and question", names=NAMES),
+            encoding="utf-8",
         )
     reached = [
         report(f"{TITLES[name]}, fact in the same segment", line[0][1], 0.95, at_most=False)

@@ -28,7 +28,7 @@ LENGTHS = (1, 2, 4, 8, 16, 32, 64)
 """Segments."""
 MOST = LENGTHS[-1] * LENGTH + 2
 """Tokens of the longest document."""
-SEGMENTED = ("se3", "attentive", "salient", "text", "key-value")
+SEGMENTED = ("se3", "attentive", "salient", "text", "key-value", "attentive-text")
 IN_WINDOW = ("truncated", "extract-abstract")
 """Systems that never read more than BART's positions."""
 

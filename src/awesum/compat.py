@@ -209,7 +209,7 @@ def remembering(fake: Any) -> Callable[[Any, Any, Any], Any]:
     def run(operation: Any, args: Any, kwargs: Any) -> Any:
         tensors: list[Any] = []
         try:
-            key = operation, plain(args, tensors), plain(tuple(kwargs.items()), tensors)
+            key = operation, torch.get_default_dtype(), plain(args, tensors), plain(tuple(kwargs.items()), tensors)
             how = _MADE.get(key)
         except TypeError:  # an argument that cannot be compared
             return operation(*args, **kwargs)
@@ -229,6 +229,22 @@ def real_tensors() -> Any:
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
     return unset_fake_temporarily()
+
+
+def copy_of_module(module: Any) -> Any:
+    """A deep copy, also of a module with fake tensors: torch crashes after their storages were copied."""
+    from copy import deepcopy
+
+    import torch
+
+    held = [*module.parameters(), *module.buffers()]
+    copies: dict[int, Any] = {}
+    if any(map(is_fake, held)):
+        for each in held:
+            made: Any = torch.empty_like(each)
+            is_parameter = isinstance(each, torch.nn.Parameter)
+            copies[id(each)] = torch.nn.Parameter(made, each.requires_grad) if is_parameter else made
+    return deepcopy(module, copies)
 
 
 def is_fake(tensor: Any) -> bool:

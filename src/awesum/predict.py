@@ -303,7 +303,7 @@ class _Run:
             "summary": text,
             "words": count_words(text),
             "seconds": summary.figures.seconds,
-            "notes": summary.notes,
+            "notes": session.raw_notes() if self.job.raw else summary.notes,
         }
         self.file.add(row)
         self.rows[name] = row

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.tiny_models import save_both, tiny_roberta
+from transformers import PreTrainedTokenizerFast
 
 from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
@@ -17,6 +19,7 @@ from awesum.planning.before import before_training, before_writing
 from awesum.systems.awesome import Awesome
 from awesum.systems.lead import Lead
 from awesum.training.run import Coming, train
+from tests.conftest import topical_text
 from tests.training.runs import Case, write
 
 NO_TRACE = RuntimeError("no trace today")
@@ -123,3 +126,28 @@ def test_writing_is_planned_for_an_encoder_decoder_and_for_nothing_else(
     with pytest.raises(AwesumError, match="the GPU has 1 MB free"):
         before_writing(system, notes.append)
     assert before_writing(system, notes.append, force=True)
+
+
+@pytest.mark.parametrize("system", ["adapter", "extractor"])
+def test_other_kinds_of_models_are_planned_too(
+    system: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tiny_folder: Path,
+    tiny_bart_tokenizer: PreTrainedTokenizerFast,
+    tiny_encoder: SentenceEncoder,
+) -> None:
+    base = tiny_folder
+    own: dict[str, Any] = {"memory_layers": 1, "memory_size": 16, "update_layers": 1}
+    if system == "extractor":
+        roberta = tiny_roberta(tiny_bart_tokenizer, max_position_embeddings=140)
+        base, own = save_both(roberta, tiny_bart_tokenizer, tmp_path / "roberta"), {"heads": 4}
+    rows = [{"id": "1", "document": topical_text(12), "summary": topical_text(2)}]
+    write(tmp_path / "data" / "train.jsonl", rows)
+    case = Case.of(
+        data=str(tmp_path / "data"), output=str(tmp_path / "out"), base=str(base), system=system, epochs=1.0, **own
+    )
+    monkeypatch.setenv("AWESUM_CACHE", str(tmp_path / "cache"))
+    trained = Trained(case, Analyst(tiny_encoder, Centrality()))
+    assert trained.record["planned_peak_memory_bytes"], trained.notes
+    assert any(note.startswith("planned peak: ") and " of tensors, in " in note for note in trained.notes)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +13,13 @@ from torch.profiler import ProfilerActivity, profile
 
 from awesum import compat
 from awesum.compat import fake_tensors, storage_key
-from awesum.planning.step import Lengths, Step, document_of, training_step
+from awesum.planning.step import Lengths, Step, document_of, generation, planned_document, training_step
 from awesum.planning.tracing import BLOCK, Attention, traced
+from awesum.recurrence import generate
+from awesum.recurrence.whole import padded
 from awesum.training.lora import with_lora
 from awesum.training.settings import TrainingSettings, read_settings
+from awesum.training.settings import trainable as trainable_systems
 from awesum.training.trainable import Trainable, make
 
 TINY = {
@@ -47,6 +53,27 @@ LONG_T5 = {
     "decoder_start_token_id": 0,
     "tie_word_embeddings": False,
 }
+LLAMA = {
+    "model_type": "llama",
+    "vocab_size": 500,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 2048,
+}
+LARGER_LLAMA = LLAMA | {"hidden_size": 96, "num_hidden_layers": 5, "intermediate_size": 300, "vocab_size": 900}
+ROBERTA = {
+    "model_type": "roberta",
+    "vocab_size": 500,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 130,
+}
+LARGER_ROBERTA = ROBERTA | {"hidden_size": 96, "num_hidden_layers": 3, "intermediate_size": 300, "vocab_size": 900}
 LARGER_T5 = LONG_T5 | {"d_model": 96, "num_layers": 3, "d_ff": 300, "vocab_size": 900}
 SYSTEMS: dict[str, dict[str, Any]] = {
     "se3": {},
@@ -60,19 +87,31 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "unlimiformer": {"retrieved": 32},
     "long-t5": {},
 }
+"""Those that write as the library's models do."""
+EVERY: dict[str, dict[str, Any]] = SYSTEMS | {
+    "adapter": {"memory_layers": 2, "memory_size": 32, "update_layers": 2, "rank": 8},
+    "extractor": {"heads": 4},
+}
 
 
 def saved(system: str, larger: bool = False) -> dict[str, Any]:
     """The configuration that a system starts from."""
-    if system == "long-t5":
-        return LARGER_T5 if larger else LONG_T5
-    return LARGER if larger else TINY
+    families = {
+        "long-t5": (LONG_T5, LARGER_T5),
+        "adapter": (LLAMA, LARGER_LLAMA),
+        "extractor": (ROBERTA, LARGER_ROBERTA),
+    }
+    return families.get(system, (TINY, LARGER))[larger]
 
 
 def prepared(system: str, **changes: Any) -> tuple[Trainable, TrainingSettings]:
     given = {"system": system, "base": "tiny", "data": "x", "output": "y", "precision": "float32", "optim": "sgd"}
-    settings, own = read_settings(None, {**given, **SYSTEMS[system], **changes})
+    settings, own = read_settings(None, {**given, **EVERY[system], **changes})
     return make(system, "tiny", own), settings
+
+
+def test_every_system_that_trains_is_planned() -> None:
+    assert sorted(EVERY) == sorted(trainable_systems())
 
 
 def test_sum_of_a_product_is_counted_to_the_byte() -> None:
@@ -129,16 +168,35 @@ def check_against_profiler(system: str, length: int, larger: bool) -> None:
     assert planned == pytest.approx(measured, rel=0.03)
 
 
-@pytest.mark.parametrize("system", ["awesome", "truncated", "block-attention", "cached"])
+@pytest.mark.parametrize("system", ["awesome", "truncated", "block-attention", "cached", "adapter", "extractor"])
 def test_planned_peak_is_that_of_the_same_step_run_for_real(system: str) -> None:
     check_against_profiler(system, 130, larger=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("length", "larger"), [(60, False), (200, False), (130, True)])
-@pytest.mark.parametrize("system", sorted(SYSTEMS))
+@pytest.mark.parametrize("system", sorted(EVERY))
 def test_planned_peak_of_every_system_and_size(system: str, length: int, larger: bool) -> None:
     check_against_profiler(system, length, larger)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        "awesome",
+        "truncated",
+        "pagesum",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in sorted({*SYSTEMS} - {"awesome", "truncated", "pagesum"})
+        ),
+    ],
+)
+def test_planned_peak_of_writing_is_near_that_of_the_librarys_beam_search(system: str) -> None:
+    lengths = Lengths(200, 24, segment_tokens=200)
+    trainable, settings = prepared(system)
+    planned = generation(trainable, settings, lengths, attention="own", saved=saved(system, larger=True)).peak.bytes
+    assert planned == pytest.approx(_measured_writing(system, lengths), rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -238,17 +296,46 @@ def _measured(system: str, lengths: Lengths, configuration: dict[str, Any]) -> i
     trainable.make_blank(configuration, lengths.input_tokens)
     model = trainable.model.train()
     for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    held = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
-    document = document_of(model.config, lengths)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
+    document = planned_document(model, lengths, depth=1)
+    with _profiled(model) as peak:
         trainable.loss([document], torch.Tensor.backward, empty_targets=settings.empty_targets)
-    now = highest = 0
-    for event in profiler.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            now += event.nbytes()
-            highest = max(highest, now)
-    return sum(held.values()) + highest
+    return peak()
+
+
+def _measured_writing(system: str, lengths: Lengths) -> int:
+    """The same of a summary of the longest length, by beam search."""
+    torch.manual_seed(0)
+    trainable, _ = prepared(system)
+    trainable.make_blank(saved(system, larger=True), lengths.input_tokens)
+    model: Any = trainable.model.eval()
+    lengths_of_all = dict.fromkeys(("max_new_tokens", "min_new_tokens"), lengths.target_tokens)
+    options = {"num_beams": trainable.settings.num_beams, "do_sample": False, **lengths_of_all}
+    document = document_of(model.config, lengths)
+    with torch.no_grad(), _profiled(model) as peak:
+        if hasattr(model, "start"):
+            list(generate(model, [replace(document, segments=list(document.segments) * 3)], **options))
+        else:
+            batch = padded([document], model.config.pad_token_id, torch.device("cpu"))
+            model.generate(torch.randint(10, 400, batch.ids.shape), attention_mask=batch.mask, **options)
+    return peak()
+
+
+@contextmanager
+def _profiled(model: torch.nn.Module) -> Iterator[Callable[[], int]]:
+    """Afterwards, the highest sum of the model's tensors and of what the profiler saw come and go."""
+    held = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
+
+    def highest() -> int:
+        now = most = 0
+        for event in profiler.profiler.kineto_results.events():
+            if event.name() == "[memory]":
+                now += event.nbytes()
+                most = max(most, now)
+        return sum(held.values()) + most
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        yield highest
 
 
 def _tensors(model: torch.nn.Module) -> list[torch.Tensor]:

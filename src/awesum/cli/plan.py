@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Say how much memory a training step of a system takes on a GPU, without a GPU and without weights: the step is "
-    "traced with tensors that have shapes and no contents. The settings of `awesum train` are flags here too."
+    "traced with tensors that have shapes and no contents. The flags of `awesum train` are accepted, so that its "
+    "command line can be planned; those that change nothing of a step, such as --epochs, change nothing here."
 )
 EXAMPLES = """\
 examples:
@@ -35,6 +36,10 @@ OWN = (
 )  # fmt: skip
 LENGTHS = (1, 2, 4, 8, 16)
 """Of a plot, in multiples of 1,024 tokens."""
+ONLY_TRAINING = (
+    "optim", "accumulation", "batch_size", "gradient_checkpointing", "offload", "step_in_backward", "lora_rank",
+)  # fmt: skip
+"""Settings without effect on a model that writes."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -79,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         raise AwesumError("there is nothing to plan: name a system such as awesome (see `awesum systems`), or a recipe")
     request = _request(options)
     if options.plot:
-        return _plot(request, Path(options.plot), Path(options.system))
+        return _plot(request, Path(options.plot), Path(options.what))
     from awesum.planning.plan import make
 
     plan = make(request)
@@ -89,9 +94,22 @@ def run(options: argparse.Namespace) -> int:
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:
     """Flags of which one would be without effect."""
+    given = [name for name in vars(options) if name not in OWN]
+    ignored = [name for name in given if name in ONLY_TRAINING] + ["gpus"] * (options.gpus != 1)
+    unlike = _unlike_the_papers(options)
+    has_length = options.segments is not None or options.input_tokens is not None
     refused = (
         (options.table and options.what, f"--table plans the paper's rows, not {options.what}: leave one of them out"),
         (options.table and options.plot, "--table prints a table and --plot draws one system: leave one of them out"),
+        (
+            options.table and (given or unlike),
+            f"--table plans the paper's rows with one choice of settings: leave out {_flag([*given, *unlike, ''][0])}",
+        ),
+        (
+            options.generate and ignored,
+            f"{_flag([*ignored, ''][0])} is for training, --generate for writing: leave one out",
+        ),
+        (options.plot and has_length, "--plot draws several lengths: leave out --input-tokens and --segments"),
         (options.dataset and not options.table, "--dataset is one of the paper's: add --table memory or truncation"),
         (options.plot and options.json, "--plot writes a drawing and --json prints a plan: leave one of them out"),
         (options.strategy == "fsdp" and options.gpus == 1, "--strategy fsdp shares a model among GPUs: add --gpus N"),
@@ -105,38 +123,54 @@ def _refuse_contradictions(options: argparse.Namespace) -> None:
             raise AwesumError(message)
 
 
+def _unlike_the_papers(options: argparse.Namespace) -> list[str]:
+    """What a table decides for itself, if it was given."""
+    defaults = {"attention": "fused", "gpus": 1, "strategy": "ddp", "generate": False}
+    lengths = ("input_tokens", "target_tokens", "segment_tokens", "segments", "size", "gpu_memory")
+    return [name for name in (*defaults, *lengths) if getattr(options, name) != defaults.get(name)]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _request(options: argparse.Namespace) -> Request:
     from awesum import systems
-    from awesum.footprint import parse_size
     from awesum.planning.plan import TARGET, Request
     from awesum.training import recipes
 
     given = {name: value for name, value in vars(options).items() if name not in OWN}
     system = options.what
-    if system not in systems.names() and (system in recipes.names() or Path(system).suffix in (".yaml", ".yml")):
+    if system in systems.names() and given.get("system", system) != system:
+        raise AwesumError(f"{system} and --system {given['system']} are two systems: leave one of them out")
+    if system not in systems.names() and ("/" in system or Path(system).suffix in (".yaml", ".yml")):
         recipe = recipes.read(system)
         given = {**{name: value for name, value in recipe.items() if name not in ("data", "output")}, **given}
         system = str(given.pop("system", "") or "awesome")
-    request = Request(
+    return Request(
         system,
         given,
         options.size,
         options.input_tokens,
         TARGET if options.target_tokens is None else options.target_tokens,
         options.segment_tokens,
+        options.segments,
         options.attention,
-        parse_size(options.gpu_memory, "--gpu-memory") if options.gpu_memory else None,
+        _gpu_memory(options.gpu_memory),
         options.gpus,
         options.strategy,
         options.generate,
     )
-    if options.segments is not None:
-        from awesum.analysis.segmentation import UPPER
 
-        if options.segments < 1:
-            raise AwesumError(f"--segments must be 1 or more, not {options.segments}")
-        return replace(request, input_tokens=options.segments * (options.segment_tokens or UPPER))
-    return request
+
+def _gpu_memory(text: str | None) -> int | None:
+    from awesum.footprint import parse_size
+
+    if text is None:
+        return None
+    if text.strip().replace(".", "", 1).isdigit():
+        raise AwesumError(f"--gpu-memory {text} has no unit: say {text.strip()}GB")
+    return parse_size(text, "--gpu-memory")
 
 
 def described(plan: Plan, request: Request) -> str:
@@ -183,7 +217,7 @@ def _table(options: argparse.Namespace) -> int:
         numbers.table(options.dataset)  # refuses a name that the paper does not have
     cells = []
     for cell in getattr(paper, options.table)([options.dataset] if options.dataset else None):
-        note(f"{cell.dataset}, {cell.name}: {cell.planned:.1f} (paper: {cell.paper:g})")
+        note(f"{cell.dataset}, {cell.name}: {round(cell.planned, 1):g} (paper: {cell.paper:g})")
         cells.append(cell)
     if options.json:
         print(json.dumps([asdict(cell) | {"residual": cell.residual} for cell in cells], indent=1))
@@ -199,12 +233,16 @@ def _table(options: argparse.Namespace) -> int:
 def _plot(request: Request, path: Path, recipe: Path) -> int:
     from awesum.files import check_output, write
     from awesum.planning.growth import drawn
-    from awesum.planning.plan import STEP, make
+    from awesum.planning.plan import STEP, longest_readable, make
 
+    if path.suffix.lower() != ".svg":
+        raise AwesumError(f"--plot {path}: the drawing is an SVG: say --plot {path.with_suffix('.svg')}")
+    most = longest_readable(request)
     check_output(path, [recipe], flag="--plot")
     points = []
     for steps in LENGTHS:
-        plan = make(replace(request, input_tokens=steps * STEP, gpu_memory=None))
+        tokens = min(steps * STEP, most or steps * STEP)  # what is longer is cut
+        plan = make(replace(request, input_tokens=tokens, gpu_memory=None))
         note(f"{steps * STEP:,} tokens: {plan.peak_bytes / 1e9:.2f} GB")
         points.append((steps * STEP, plan.peak_bytes))
     write(path, drawn(request.system, points, request.gpu_memory))

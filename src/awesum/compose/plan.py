@@ -98,6 +98,10 @@ class Plan(ABC):
         """What was removed, cut or replaced."""
         return iter(())
 
+    def notes_on_drafts(self) -> Iterator[str]:
+        """What is to be said of the drafts themselves, which nothing was removed from."""
+        return iter(())
+
 
 class Verbatim(Plan):
     """The selected sentences as they stand in the source; nothing is prompted."""
@@ -386,6 +390,10 @@ class OwnWords(Plan):
         if self._doubtful:
             yield f"{count(self._doubtful, 'sentence')} of the model may be wrong: little support in the source"
         yield from _note_on_language(self.verifier, self.analysis)
+        yield from self.notes_on_drafts()
+
+    def notes_on_drafts(self) -> Iterator[str]:
+        """See `Plan.notes_on_drafts`."""
         if self._cut_off:
             yield f"{count(self._cut_off, 'part')} cut off at {LONGEST_PART} tokens, before the model ended it"
 

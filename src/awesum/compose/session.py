@@ -148,6 +148,12 @@ class Session:
             complete=self.complete,
         )
 
+    def raw_notes(self) -> list[str]:
+        """The notes on `raw`: not on what was removed from the summary."""
+        if isinstance(self.plan, Verbatim):
+            return list(self.summary().notes)
+        return [*self._notes, *self.plan.notes_on_drafts()]
+
     def raw(self) -> str:
         """What the model wrote, untouched; the summary itself where no model writes."""
         if isinstance(self.plan, Verbatim):

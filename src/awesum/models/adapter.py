@@ -64,8 +64,9 @@ class AwesomeCausal(nn.Module):
             parameter.requires_grad_(False)
         for index, layer in enumerate(layers):
             layers[index] = RememberingLayer(layer, index, self.roles)
-        self.to(device=base.device)
-        self._check()
+        if not compat.is_fake(base.get_input_embeddings().weight):  # a plan's have no device and no contents
+            self.to(device=base.device)
+            self._check()
 
     @torch.no_grad()
     def _check(self) -> None:

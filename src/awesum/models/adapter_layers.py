@@ -6,7 +6,6 @@ A layer of the library's own model is wrapped, and receives a `Passage` as a key
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from awesum import compat
 from awesum.errors import AwesumError
 from awesum.memory import MemoryState, Recollection, Source
 from awesum.memory.attention import all_joined, split
@@ -155,7 +155,7 @@ class RememberingLayer(nn.Module):
 
     def _update(self, config: AdapterConfig) -> None:
         """Make a version whose matrices can be trained."""
-        self.answering = deepcopy(self.prompted)
+        self.answering = compat.copy_of_module(self.prompted)
         for holder in list(self.answering.modules()):
             for name, module in list(holder.named_children()):
                 if not isinstance(module, nn.Linear):

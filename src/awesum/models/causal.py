@@ -5,7 +5,7 @@ What to read and write, and for whom, is the engine's to say. Knows nothing of d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from inspect import signature
@@ -43,6 +43,14 @@ def _pretrained(name: str, folder: Path | None) -> tuple[PreTrainedModel, str]:
             raise AwesumError(f"{name} is an encoder-decoder model; --model takes a causal chat model or a BART")
         model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, use_safetensors=True, **options)
     return model.to(device).eval(), reason
+
+
+def blank(saved: Mapping[str, Any], dtype: torch.dtype) -> PreTrainedModel:
+    """A causal model of the configuration `saved`, with new weights."""
+    options = dict(saved)
+    config = AutoConfig.for_model(options.pop("model_type"), **options)
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    return model.eval()
 
 
 def load_base(name: str, config: AdapterConfig) -> tuple[AwesomeCausal, PreTrainedTokenizerBase]:

@@ -44,6 +44,8 @@ class Request:
     input_tokens: int | None = None
     target_tokens: int = TARGET
     segment_tokens: int | None = None
+    segments: int | None = None
+    """Of a document, instead of `input_tokens`."""
     attention: Attention = "fused"
     gpu_memory: int | None = None
     gpus: int = 1
@@ -121,7 +123,7 @@ def make(request: Request) -> Plan:
     longest = _longest(request, known, settings, own, saved) if limit is not None else None
     advice = [] if fits is not False or limit is None else list(_advice(request, known, limit))
     if fits is False and limit is not None and known.parts["weights"] > limit:
-        notes.append(_too_small(known))
+        notes.append(_too_small(known, advice))
     shown = {**as_dict(settings, own), "attention": request.attention, "size": request.size}
     lengths = _lengths(request, settings, own, saved)
     shown |= {"input_tokens": lengths.input_tokens, "target_tokens": lengths.target_tokens}
@@ -142,6 +144,12 @@ def advice(request: Request) -> list[Advice]:
     return list(_advice(request, known, request.gpu_memory))
 
 
+def longest_readable(request: Request) -> int | None:
+    """The tokens of a document that the system can read at once; None if there is no limit."""
+    settings, own = _settings(request)
+    return _positions(request, settings, own, configuration(settings.base, request.size))
+
+
 def _settings(request: Request) -> tuple[TrainingSettings, Any]:
     if not systems.find(request.system).trains():
         raise AwesumError(
@@ -152,16 +160,26 @@ def _settings(request: Request) -> tuple[TrainingSettings, Any]:
     if given.get("precision") in PRECISIONS:
         given["precision"] = PRECISIONS[str(given["precision"])]
     settings, own = read_settings(None, given)
-    if settings.precision == "auto":
+    if settings.precision == "auto" or (request.generate and _writes_in_float32(request.system, settings)):
         settings = replace(settings, precision="float32")
     if request.strategy not in STRATEGIES:
         raise AwesumError(f"--strategy {request.strategy} is not known: say {' or '.join(STRATEGIES)}")
-    for flag, value in (("--gpus", request.gpus), ("--target-tokens", request.target_tokens)):
-        if value < 1:
-            raise AwesumError(f"{flag} must be 1 or more, not {value}")
+    counts = {"gpus": request.gpus, "target-tokens": request.target_tokens, "segments": request.segments}
+    for flag, value in (counts | {"segment-tokens": request.segment_tokens}).items():
+        if value is not None and value < 1:
+            raise AwesumError(f"--{flag} must be 1 or more, not {value}")
+    if request.segment_tokens and hasattr(systems.find(request.system), "layout_kind"):
+        raise AwesumError(
+            f"--segment-tokens is for systems that go from segment to segment, and {request.system} does not"
+        )
     if request.input_tokens is not None and not 1 <= request.input_tokens <= MOST:
         raise AwesumError(f"--input-tokens must be between 1 and {MOST:,}, not {request.input_tokens:,}")
     return settings, own
+
+
+def _writes_in_float32(system: str, settings: TrainingSettings) -> bool:
+    """Whether it is one that overflows in float16, and therefore writes in single precision where others do not."""
+    return settings.precision == "float16" and bool(getattr(systems.find(system), "refuses_float16", ""))
 
 
 def _configuration(request: Request, settings: TrainingSettings, own: Any) -> dict[str, Any]:
@@ -201,6 +219,8 @@ def _lengths(request: Request, settings: TrainingSettings, own: Any, saved: Mapp
     window = int(saved.get("max_position_embeddings") or 2 * UPPER)
     segment = request.segment_tokens or Limits.up_to(window * 3 // 4).upper
     usual = settings.max_tokens or min(16 * STEP, _positions(request, settings, own, saved) or 16 * STEP)
+    if request.segments:
+        usual = request.segments * segment
     return Lengths(request.input_tokens or usual, request.target_tokens, segment)
 
 
@@ -219,8 +239,10 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
         return _Known(**json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         pass  # not there, or not whole: traced again
-    trainable = with_lora(make_trainable(request.system, settings.base, own), settings)
-    if not request.generate:
+    trainable = make_trainable(request.system, settings.base, own)
+    if not request.generate:  # a model that writes has its LoRA merged
+        trainable = with_lora(trainable, settings)
+        trainable.check_precision(settings.precision)
         check_step_in_backward(trainable, settings)
     try:
         trace = step.generation if request.generate else step.training_step
@@ -231,7 +253,7 @@ def _traced(request: Request, settings: TrainingSettings, own: Any, saved: Mappi
     except AwesumError:
         raise
     except Exception as error:  # whatever a model does that cannot be traced
-        return _closed_form(error, trainable, settings, lengths, saved)
+        return _closed_form(error, settings, lengths, saved, generate=request.generate)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file, json.dumps(asdict(known)))
@@ -260,10 +282,11 @@ def _plain(value: Any) -> Any:
 
 
 def _closed_form(
-    error: Exception, trainable: Any, settings: TrainingSettings, lengths: Lengths, saved: Mapping[str, Any]
+    error: Exception, settings: TrainingSettings, lengths: Lengths, saved: Mapping[str, Any], *, generate: bool
 ) -> _Known:
     """An estimate where a model cannot be traced: activations by the formula of Korthikanti and others, 2022."""
     from awesum.planning.optimizers import Weight, held
+    from awesum.planning.tracing import KINDS
 
     size = int(saved.get("d_model") or saved.get("hidden_size") or 1024)
     heads = int(saved.get("encoder_attention_heads") or saved.get("num_attention_heads") or 16)
@@ -274,19 +297,18 @@ def _closed_form(
     count = layers * 14 * size * size + vocabulary * size
     tokens = min(lengths.input_tokens, lengths.segment_tokens) + lengths.target_tokens
     wide = 2 if settings.precision == "float32" else 1
-    activations = wide * layers * tokens * (34 * size + 5 * heads * tokens) + 8 * lengths.target_tokens * vocabulary
-    states = held(settings.optim, [Weight((count,))])
-    parts = {
-        "weights": 4 * count,
-        "gradients": 4 * count,
-        "optimizer": states.states,
-        "activations": activations,
-        "memory states": 0,
-        "temporary": states.step,
-    }
+    parts: dict[str, int] = dict.fromkeys(KINDS, 0)
+    if generate:
+        keys_and_values = layers * 2 * size * tokens
+        parts |= {"weights": 2 * wide * count, "activations": 2 * wide * keys_and_values}
+    else:
+        activations = wide * layers * tokens * (34 * size + 5 * heads * tokens) + 8 * lengths.target_tokens * vocabulary
+        states = held(settings.optim, [Weight((count,))])
+        parts |= {"weights": 4 * count, "gradients": 4 * count, "optimizer": states.states}
+        parts |= {"activations": activations, "temporary": states.step}
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     note = f"the step could not be traced ({reason}): this is an estimate by a formula, for a plain transformer"
-    return _Known(sum(parts.values()), parts, "an estimate", count, count, 14 * size * size, note)
+    return _Known(sum(parts.values()), parts, "an estimate", count, 0 if generate else count, 14 * size * size, note)
 
 
 def _shared(known: _Known, request: Request) -> _Known:
@@ -382,13 +404,20 @@ CHANGES: Sequence[Mapping[str, Any]] = (
     {"precision": "bfloat16"},
     {"gradient_checkpointing": True, "precision": "bfloat16", "optim": "adamw_8bit"},
     {"gradient_checkpointing": True, "precision": "bfloat16", "optim": "adamw_8bit", "offload": True},
+    {"gradient_checkpointing": True, "precision": "bfloat16", "lora_rank": 16},
 )
-"""What lowers the peak of training, from what costs least to everything together."""
+"""What lowers the peak of training, from what costs least to everything together; the last trains fewer weights."""
+CHANGES_TO_WRITING: Sequence[Mapping[str, Any]] = (
+    {"precision": "bfloat16"},
+    {"num_beams": 1},
+    {"precision": "bfloat16", "num_beams": 1},
+)
+"""What lowers the peak of writing."""
 
 
 def _advice(request: Request, known: _Known, limit: int) -> Iterator[Advice]:
     """Each change with its saving."""
-    for change in CHANGES if not request.generate else ():
+    for change in CHANGES_TO_WRITING if request.generate else CHANGES:
         if all(request.settings.get(name) == value for name, value in change.items()):
             continue
         changed = replace(request, settings={**request.settings, **change})
@@ -401,11 +430,14 @@ def _advice(request: Request, known: _Known, limit: int) -> Iterator[Advice]:
             yield Advice(change, less.bytes, known.bytes - less.bytes, less.bytes <= limit)
 
 
-def _too_small(known: _Known) -> str:
+def _too_small(known: _Known, advice: Sequence[Advice]) -> str:
     from awesum.footprint import format_size
 
-    smallest = known.parts["weights"]
-    return (
-        f"the weights alone take {format_size(smallest)}, more than the GPU has: it needs one with more than that, and "
-        f"{format_size(known.bytes)} to train as asked"
+    note = (
+        f"the weights alone take {format_size(known.parts['weights'])}, more than the GPU has: as asked it takes one "
+        f"of {format_size(known.bytes)}"
     )
+    if not advice:
+        return note
+    least = min(advice, key=lambda each: each.peak_bytes)
+    return f"{note}; the smallest that works, with {least.flags}, has {format_size(least.peak_bytes)}"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from awesum import compat
+from awesum.analysis.salience.sentence_encoder import SentenceScorer
 from awesum.analysis.segmentation import UPPER
 from awesum.errors import AwesumError
+from awesum.models.adapter import AwesomeCausal
 from awesum.models.memory_settings import NO_MEMORY
 from awesum.planning.optimizers import Weight, held, weights_of
 from awesum.planning.tracing import Attention, Kind, Peak, Tracer, traced
@@ -25,6 +27,8 @@ FLAT = 3
 second that writes what it read, and a third that goes back through that."""
 SENTENCE = 32
 """Tokens of a selected sentence."""
+REQUEST = 32
+"""Tokens of what a causal model is asked after each segment, the chat's marks included."""
 DTYPES = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.bfloat16}
 """What is computed in; float16 is as large as bfloat16, which the CPU build can trace."""
 
@@ -63,7 +67,8 @@ class Step:
 
 def is_flat(own: Any) -> bool:
     """Whether these are the settings of a system that goes from segment to segment, in memory that does not grow."""
-    return hasattr(own, "trunk_batch") and getattr(own, "memory_depth", 1) is not None
+    goes_in_order = hasattr(own, "trunk_batch") or hasattr(own, "adapted_tokens")
+    return goes_in_order and getattr(own, "memory_depth", 1) is not None
 
 
 def _depth(trainable: Trainable) -> int | None:
@@ -85,9 +90,9 @@ def training_step(
     """
     fake = compat.fake_tensors()
     with fake, compat.dispatching(compat.remembering(fake)):
-        trainable.make_blank(saved, lengths.input_tokens)
+        trainable.make_blank(saved, lengths.input_tokens, settings.precision)
         model = trainable.model.train()
-    documents = [document_of(model.config, lengths, depth=_depth(trainable))] * settings.batch_size
+    documents = [planned_document(model, lengths, _depth(trainable))] * settings.batch_size
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer_holds = held(settings.optim, weights_of(model))
     with traced(fake, attention, offload=settings.offload) as tracer:
@@ -121,27 +126,39 @@ def generation(
 ) -> Step:
     """Trace a summary: the input is read, then the last token is written, with all others in the cache of each beam."""
     fake = compat.fake_tensors()
-    with fake, compat.dispatching(compat.remembering(fake)):
+    with fake, compat.dispatching(compat.remembering(fake)), _made_in(DTYPES[settings.precision] or torch.float32):
         trainable.make_blank(saved, lengths.input_tokens)
-        model: Any = trainable.model.eval()
-        if (dtype := DTYPES[settings.precision]) is not None:
-            model = model.to(dtype)
+    model: Any = trainable.model.eval()
+    if isinstance(model, SentenceScorer):
+        raise AwesumError("this system selects sentences and writes none of its own: leave out --generate")
+    if isinstance(model, AwesomeCausal):
+        raise NotImplementedError("writing is only traced of encoder-decoders")
     own = trainable.settings
     beams = own.num_beams
     document = document_of(model.config, lengths)
     with traced(fake, attention) as tracer:
         tracer.name(model)
         batch = padded([document], model.config.pad_token_id, torch.device("cpu"))
-        ids, mask = (batch.ids, batch.mask) if not is_flat(own) else (batch.ids[:, 0], batch.mask[:, 0])
         memory = model.start(1) if hasattr(model, "start") else None
         encoder = model.get_encoder()
-        encoded = encoder(ids, attention_mask=mask, **({"memory": memory.encoder} if memory else {}))
+        encoded = encoder(batch.ids, attention_mask=batch.mask, **({"memory": memory.encoder} if memory else {}))
         tracer.mark("activations", [encoded[0]])
         caches = _hold(tracer, "activations", _cache_bytes(model, encoded[0], lengths.target_tokens, beams))
         logits = torch.empty(beams, model.config.vocab_size, dtype=torch.float32)
         peak = tracer.peak
         del caches, logits
     return Step(peak, peak, _count(model.parameters()), 0, _largest_layer(model))
+
+
+@contextmanager
+def _made_in(dtype: torch.dtype) -> Iterator[None]:
+    """New weights are of this format: fake ones cannot be converted afterwards."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _cache_bytes(model: Any, encoded: torch.Tensor, written: int, beams: int) -> int:
@@ -195,6 +212,24 @@ def _autocast(precision: str) -> Any:
     return nullcontext() if dtype is None else torch.autocast("cpu", dtype)
 
 
+def planned_document(model: Any, lengths: Lengths, depth: int | None) -> DocumentInputs:
+    """A document of these lengths, as `model` reads it."""
+    if isinstance(model, AwesomeCausal):
+        config, count = model.adapter_config, _traced_segments(lengths, depth)
+        request = REQUEST + (config.salient_size if config.salient == "text" else 0)
+        parts = (lengths.segment_tokens, lengths.target_tokens, request)
+        segments, answers, requests = ([_tokens(length)] * count for length in parts)
+        return DocumentInputs("planned", segments, answers, requests=requests)
+    if isinstance(model, SentenceScorer):
+        sentences = -(-lengths.input_tokens // SENTENCE)
+        return DocumentInputs("planned", [_tokens(SENTENCE)] * sentences, [[0]])
+    return document_of(model.config, lengths, depth)
+
+
+def _traced_segments(lengths: Lengths, depth: int | None) -> int:
+    return lengths.segments if depth is None else min(lengths.segments, FLAT + depth - 1)
+
+
 def document_of(config: Any, lengths: Lengths, depth: int | None = 1) -> DocumentInputs:
     """A document of these lengths, as the system's own layout would make it of one that fills every limit."""
     if hasattr(config, "salient"):
@@ -208,7 +243,7 @@ def document_of(config: Any, lengths: Lengths, depth: int | None = 1) -> Documen
 
 
 def _segments(config: Any, lengths: Lengths, depth: int | None) -> DocumentInputs:
-    count = lengths.segments if depth is None else min(lengths.segments, FLAT + depth - 1)
+    count = _traced_segments(lengths, depth)
     length = min(lengths.segment_tokens, lengths.input_tokens)
     if config.salient == "text":
         length = config.max_position_embeddings  # salient sentences fill the window

@@ -122,6 +122,8 @@ class Step:
     """The trunk's output at the tokens that pass through the adapter: (B, A, d)."""
     targets: torch.Tensor
     """The token that each of them predicts, -100 for those that predict no target: (B, A)."""
+    answers: Sequence[slice]
+    """Where the targets of each row are."""
 
     @classmethod
     def of(cls, documents: Sequence[DocumentInputs], number: int, read: Reader, device: torch.device) -> Step:
@@ -138,9 +140,10 @@ class Step:
         salience = salience_rows(documents, number, segment_mask.shape[1])
         trunk, _ = _padded([reading.trunk for reading in readings])
         labels = torch.full(trunk.shape[:2], -100)
-        for row, reading, target in zip(labels, readings, targets, strict=True):
-            end = len(reading.trunk)
-            row[end - len(target) : end] = torch.tensor(target)
+        ends = [len(reading.trunk) for reading in readings]
+        answers = [slice(end - len(target), end) for end, target in zip(ends, targets, strict=True)]
+        for row, place, target in zip(labels, answers, targets, strict=True):
+            row[place] = torch.tensor(target)
         return cls(
             prompt.permute(2, 0, 3, 1, 4).to(device),
             values.permute(2, 0, 3, 1, 4).to(device),
@@ -150,6 +153,7 @@ class Step:
             None if salience is None else salience.to(device),
             trunk.to(device),
             labels.to(device),
+            answers,
         )
 
 
@@ -192,12 +196,15 @@ def answer(
         use_cache=True,
     )
     there = step.targets != -100
-    counts = there.sum(1, keepdim=True)
-    losses = hidden.new_zeros(len(counts), int(counts.max()), dtype=torch.float32)
-    of_target = torch.arange(losses.shape[1], device=counts.device) < counts
-    losses[of_target] = _losses(model, hidden[there], step.targets[there], label_smoothing, taught)
+    lengths = [place.stop - place.start for place in step.answers]
+    of_targets, targets = (
+        torch.cat([row[place] for row, place in zip(rows, step.answers, strict=True)])
+        for rows in (hidden, step.targets)
+    )
+    found = torch.split(_losses(model, of_targets, targets, label_smoothing, taught), lengths)
+    losses = torch.nn.utils.rnn.pad_sequence(list(found), batch_first=True)
     if model.adapts_prompt:
-        length, start = step.segment_mask.shape[1], int(there.any(0).int().argmax())
+        length, start = step.segment_mask.shape[1], min(place.start for place in step.answers)
         read = {layer: states[:, :length] for layer, states in written.written.items()}
         predicting = {layer: states[:, start:] for layer, states in written.written.items()}
         there = there[:, start:]

@@ -330,12 +330,14 @@ def describe(plan: Plan, say: Say = print) -> float:
         total += needed.seconds
         say(
             f"{name}  {needed.state}; {settings.system} from {look(settings.base)}; {count(needed.steps, 'step')}, "
-            f"{settings.epochs:g} x {train.documents:,} documents; about {estimate.shown_time(needed.seconds)}"
+            f"{settings.epochs:g} x {train.documents:,} documents; {_about(needed.seconds)}"
         )
-    say(
-        f"about {estimate.shown_time(total)} on this machine: a rough figure by arithmetic, without loading and scoring"
-    )
+    say(f"{_about(total)} on this machine: a rough figure by arithmetic, without loading and scoring")
     return total
+
+
+def _about(seconds: float) -> str:
+    return "less than 1 s" if seconds < 1 else f"about {estimate.shown_time(seconds)}"
 
 
 def to_stderr(note: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ from awesum.compose.layouts import CausalLayout
 from awesum.files import cache_folder
 from awesum.models.adapter import AwesomeCausal
 from awesum.models.adapter_config import AdapterConfig
-from awesum.models.causal import load_base
+from awesum.models.causal import blank, load_base
 from awesum.recurrence import DocumentInputs
 from awesum.recurrence.causal import Reader, train
 from awesum.settings import SMOLLM2
@@ -52,6 +52,12 @@ class AdapterTraining(Trainable):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of the model."""
         return self._loaded[1]
+
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None, precision: str = "float32") -> None:
+        """See `Trainable.make_blank`. Only the weights that are trained are always in single precision."""
+        dtype = torch.float32 if precision == "float32" else torch.bfloat16  # float16 is as large
+        vars(self)["_loaded"] = (AwesomeCausal(blank(saved, dtype), self.config), None)
+        vars(self)["_trunk_cache"] = None  # what it computes is not of these weights
 
     def fingerprint(self) -> str:
         """See `Trainable.fingerprint`."""

@@ -51,7 +51,7 @@ class AwesomeTraining(OfOneModel):
             model.gradient_checkpointing_enable({"use_reentrant": False})
         return model
 
-    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None, precision: str = "float32") -> None:
         """See `Trainable.make_blank`."""
         systems.find(self.system).check_base(self.base, saved["model_type"])
         config = AwesomeConfig(**{**saved, "model_type": AwesomeConfig.model_type, **self.config})

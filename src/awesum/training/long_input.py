@@ -76,7 +76,7 @@ class LongInputTraining(OfOneModel):
             model.gradient_checkpointing_enable({"use_reentrant": False})
         return model
 
-    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None, precision: str = "float32") -> None:
         """See `Trainable.make_blank`."""
         self.kind.check_base(self.base, str(saved["model_type"]))
         kind, changes = self.kind.model_kind(), dict(self.settings.model_config)

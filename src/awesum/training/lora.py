@@ -79,9 +79,9 @@ class Lora(Trainable):
                 weight.requires_grad_(True)
         return model
 
-    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None, precision: str = "float32") -> None:
         """See `Trainable.make_blank`."""
-        self.trained.make_blank(saved, max_tokens)
+        self.trained.make_blank(saved, max_tokens, precision)
         known = {id(weight) for weight in self.trained.model.parameters()}
         with real_tensors():  # peft moves the updates with `Module.to`, which refuses tensors without contents
             model = self.model

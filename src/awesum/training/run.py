@@ -188,11 +188,12 @@ def _coming(
     settings: TrainingSettings, options: Any, trainable: Trainable, precision: str, training: Data, inputs: Any
 ) -> Coming:
     """What is known of a run before its first step. The longest documents are those with the most characters."""
-    config: Any = trainable.model.config
+    config: Any = getattr(trainable.model, "config", None)
     window = decoder_window(config) or 10**9
-    limits = getattr(inputs.layout, "limits", None)
+    layout = getattr(inputs, "layout", None)
+    limits = getattr(layout, "limits", None)
     parameters = sum(weight.numel() for weight in trainable.model.parameters())
-    read = getattr(inputs.layout, "limit", None) or settings.max_tokens  # the model's positions may be fewer
+    read = getattr(layout, "limit", None) or settings.max_tokens  # the model's positions may be fewer
     longest_input, longest_target = read or LONGEST_INPUT, window
     if not isinstance(training, PreparedSplit):  # its documents come with all their vectors
         some = [training[number] for number in range(0, len(training), -(-len(training) // SEEN))]

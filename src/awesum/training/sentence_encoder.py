@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,14 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from awesum import systems
-from awesum.analysis.salience.sentence_encoder import HEAD, TOGETHER, SentenceScorer, load_roberta, sentence_ids
+from awesum.analysis.salience.sentence_encoder import (
+    HEAD,
+    TOGETHER,
+    SentenceScorer,
+    blank_roberta,
+    load_roberta,
+    sentence_ids,
+)
 from awesum.analysis.sentences import sentence_spans
 from awesum.errors import AwesumError
 from awesum.loading import load_model_type
@@ -88,6 +95,14 @@ class SentenceEncoderTraining(OfOneModel):
         if self.settings.gradient_checkpointing:
             scorer.encoder.gradient_checkpointing_enable({"use_reentrant": False})
         return scorer
+
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None, precision: str = "float32") -> None:
+        """See `Trainable.make_blank`."""
+        systems.find(self.system).check_base(self.base, str(saved["model_type"]))
+        scorer = SentenceScorer(blank_roberta(saved), self.settings.heads)
+        if self.settings.gradient_checkpointing:
+            scorer.encoder.gradient_checkpointing_enable({"use_reentrant": False})
+        vars(self)["model"] = scorer
 
     def describe(self) -> str:
         """See `Trainable.describe`."""

@@ -64,8 +64,11 @@ class Trainable(ABC):
     def check_precision(self, precision: str) -> None:  # noqa: B027
         """Refuse a number format that the model cannot be trained in."""
 
-    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None) -> None:
-        """Give `model` the configuration of a pretrained model and none of its weights, to be traced."""
+    def make_blank(self, saved: Mapping[str, Any], max_tokens: int | None, precision: str = "float32") -> None:
+        """Give `model` the configuration of a pretrained model and none of its weights, to be traced.
+
+        `precision` is that of the computations; it decides the number format of weights that are not trained.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs the pretrained weights")
 
     def new_weights(self) -> tuple[Sequence[nn.Parameter], float | None]:

@@ -8,7 +8,7 @@ norm, sentences have no positions, and a sentence's score is the sigmoid of the 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +98,13 @@ class SentenceScorer(nn.Module):
                 f"{folder} is not an extractor ({reason}): give a folder written by `awesum train --system extractor`"
             ) from error
         return scorer
+
+
+def blank_roberta(saved: Mapping[str, Any]) -> Any:
+    """An encoder of the configuration `saved`, with new weights."""
+    from transformers import RobertaConfig, RobertaModel
+
+    return RobertaModel(RobertaConfig(**saved), add_pooling_layer=False)
 
 
 def load_roberta(name: str) -> Any:
