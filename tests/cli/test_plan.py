@@ -109,6 +109,18 @@ def test_longest_input_is_at_most_what_a_system_can_read(base: str, capsys: pyte
     assert plan["longest_input_tokens"] == TINY["max_position_embeddings"]
 
 
+def test_longest_input_is_searched_up_to_a_length_and_says_so(
+    base: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("awesum.planning.plan.SEARCHED", 2048)
+    for tokens, longest in (("64", 2048), ("3000", 3000)):
+        assert main(["plan", "cached", "--base", base, "--input-tokens", tokens, "--target-tokens", "8",
+                     "--gpu-memory", "1TB", "--json"]) == 0  # fmt: skip
+        plan = json.loads(capsys.readouterr().out)
+        assert plan["longest_input_tokens"] == longest
+        assert f"searched up to {longest:,} tokens" in " ".join(plan["notes"])
+
+
 SHORT = ("--input-tokens", "64", "--target-tokens", "8")
 
 

@@ -29,6 +29,9 @@ TARGET = 512
 """Tokens of a target, if nothing is said."""
 MOST = 2**20
 """Tokens beyond which nobody asks."""
+SEARCHED = 2**17
+"""Tokens up to which the longest input is searched: two and a half times what the paper reads. A trace of more would
+take minutes where the peak hardly grows."""
 PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 STRATEGIES = ("ddp", "fsdp")
 
@@ -121,6 +124,8 @@ def make(request: Request) -> Plan:
     notes = [known.note] if known.note else []
     fits = None if limit is None else known.bytes <= limit
     longest = _longest(request, known, settings, own, saved) if limit is not None else None
+    if longest is not None and longest == max(SEARCHED, request.input_tokens or 0):
+        notes.append(f"the longest input was searched up to {longest:,} tokens: a longer one may fit too")
     advice = [] if fits is not False or limit is None else list(_advice(request, known, limit))
     if fits is False and limit is not None and known.parts["weights"] > limit:
         notes.append(_too_small(known, advice))
@@ -352,7 +357,8 @@ def _longest(
     if is_flat(own):
         return None if known.bytes <= limit else 0  # the same for every length
     pages = own.pages * own.page_size if hasattr(own, "pages") else None
-    most = pages or _positions(request, settings, own, saved) or MOST
+    searched = max(SEARCHED, request.input_tokens or 0)
+    most = pages or min(_positions(request, settings, own, saved) or searched, searched)
 
     def peak(steps: int) -> int:
         longer = replace(request, input_tokens=min(steps * STEP, most))
