@@ -14,13 +14,13 @@ from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.choice import word_costs
 from awesum.analysis.salience.extractor import Inputs, Outputs
 from awesum.analysis.salience.ratings import REDUNDANT, Ratings
-from awesum.analysis.salience.trained import Calibration, Mixture
+from awesum.analysis.salience.trained import Calibration, Mixture, TrainedSalience
 from awesum.analysis.salience.words import stem_ids
 from awesum.analysis.sentences import sentence_spans
 from awesum.datasets import Example
 from awesum.length import count_words
 from awesum.training import extractor as training
-from awesum.training.extractor import SCORE_WEIGHTS, Item, Lesson, calibrate, fit_line, to_item
+from awesum.training.extractor import SCORE_WEIGHTS, Item, Lesson, _learn_length, calibrate, fit_line, to_item
 from tests.reference import oracle as reference_oracle
 from tests.reference import salience as reference
 from tests.training.extracting import example, quality, untrained
@@ -174,6 +174,23 @@ def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
         "REDUNDANCIES": (0.2, 0.85, 1.0),
     }.items():
         monkeypatch.setattr(training, name, values)
+
+
+def test_length_with_a_query_is_learned_apart(tiny_encoder: SentenceEncoder) -> None:
+    """A longer document has a longer summary, but no longer answer: no single line could tell both."""
+    extractor, question = untrained().extractor, "What of tax and pension?"
+    plain = [replace(Lesson.of(example(number)), length=(20, 60, 180)[number % 3]) for number in range(60)]
+    asked = [replace(Lesson.of(example(number, question)), length=9) for number in range(60)]
+
+    def usual(number: int, query: str | None) -> float:
+        item = to_item(example(number, query), tiny_encoder)
+        return TrainedSalience(extractor).rate(item.texts, item.vectors, item.query).usual_words
+
+    _learn_length(extractor, [*plain, *asked])
+    assert usual(99, None) < 40 < 90 < usual(101, None)
+    assert [usual(number, question) for number in (99, 100, 101)] == pytest.approx([9] * 3, rel=0.05)
+    _learn_length(extractor, plain)
+    assert usual(101, question) > 60, "without questions to learn from, they are like the rest"
 
 
 @pytest.mark.usefixtures("few_candidates")

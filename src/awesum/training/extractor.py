@@ -26,6 +26,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from tqdm import tqdm
 
 from awesum.analysis.embedding import SentenceEncoder
+from awesum.analysis.salience.calibration import LENGTHS
 from awesum.analysis.salience.choice import choose, predecessors, word_costs
 from awesum.analysis.salience.extractor import Extractor, Inputs, Outputs, Shape, concept_ids
 from awesum.analysis.salience.ratings import Query, Ratings
@@ -338,13 +339,21 @@ def _learn(
 def _learn_length(extractor: Extractor, lessons: Sequence[Lesson]) -> None:
     """Fit the length to what the trained extractor makes of each document."""
     rarity = extractor.rarity.numpy()
-    about = [
-        extractor(Inputs.of(lesson.words, lesson.selectable, rarity, lesson.query), TOGETHER).about.numpy()
-        for lesson in lessons
-    ]
-    weights, bias = fit_line(np.stack(about), np.log([max(lesson.length, 1) for lesson in lessons]))
-    extractor.length.weight.copy_(torch.from_numpy(weights)[None])
-    extractor.length.bias.fill_(bias)
+    about = np.stack(
+        [
+            extractor(Inputs.of(lesson.words, lesson.selectable, rarity, lesson.query), TOGETHER).about.numpy()
+            for lesson in lessons
+        ]
+    )
+    lengths = np.log([max(lesson.length, 1) for lesson in lessons])
+    is_asked = np.array([lesson.query is not None and len(lesson.query) > 0 for lesson in lessons])
+    for line in range(LENGTHS):
+        own = is_asked == bool(line)
+        if not own.any():  # nothing of the kind to learn from
+            own = ~own
+        weights, bias = fit_line(about[own], lengths[own])
+        extractor.length.weight[line] = torch.from_numpy(weights)
+        extractor.length.bias[line] = bias
 
 
 def fit_line(

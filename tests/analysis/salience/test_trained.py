@@ -13,6 +13,7 @@ from safetensors.torch import load, save
 
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience import trained
+from awesum.analysis.salience.calibration import LENGTHS
 from awesum.analysis.salience.centrality import Centrality
 from awesum.analysis.salience.choice import choose, predecessors, word_costs
 from awesum.analysis.salience.extractor import Extractor, Inputs, Shape
@@ -423,4 +424,4 @@ def test_shipped_extractor_has_the_current_features() -> None:
     from safetensors import safe_open
 
     with safe_open(SHIPPED, framework="pt") as file:
-        assert json.loads(file.metadata()["inputs"]) == [BUCKETS, list(NAMES), list(DOCUMENT_NAMES)]
+        assert json.loads(file.metadata()["inputs"]) == [BUCKETS, list(NAMES), list(DOCUMENT_NAMES), LENGTHS]

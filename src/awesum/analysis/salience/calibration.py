@@ -26,6 +26,9 @@ is like whatever mentions the meeting."""
 LEAST_MENTIONED, NEARLY_MOST = 0.4, 0.75
 """A sentence speaks of what was asked if it has this share of the query's words, by rarity, and this much of the
 largest share that any sentence has."""
+LENGTHS = 2
+"""Lines that estimate the length: one for documents without a query, and one with. The answer to a question has another
+length than a summary, in whatever words the document is written."""
 FEWEST_STEMS = 2
 """Stems per sentence, on average. With fewer, the text is in a script that the extractor cannot read, and centrality
 decides alone."""
@@ -125,4 +128,4 @@ def is_foreign(words: Words) -> bool:
 
 def inputs_key() -> list[Any]:
     """What a file must have been trained with to be read by this version."""
-    return [BUCKETS, list(NAMES), list(DOCUMENT_NAMES)]
+    return [BUCKETS, list(NAMES), list(DOCUMENT_NAMES), LENGTHS]

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from awesum.analysis.salience.calibration import LENGTHS
 from awesum.analysis.salience.concepts import concept_ids, concepts
 from awesum.analysis.salience.features import DOCUMENT_NAMES, NAMES, document_features, features, mentioned
 from awesum.analysis.salience.words import BUCKETS, Words, pair_rows, stem_rows
@@ -141,7 +142,7 @@ class Outputs:
     about: torch.Tensor
     """The document as a whole."""
     length: torch.Tensor
-    """The logarithm of the summary's words: linear in `about`."""
+    """The logarithm of the summary's words: linear in `about`, with weights of its own where there is a query."""
 
 
 class Extractor(nn.Module):
@@ -170,7 +171,7 @@ class Extractor(nn.Module):
         self.tell = nn.Linear(size, 2 * shape.concept)
         self.stem_scorer = _concept_scorer(shape.stem, shape.concept)
         self.pair_scorer = _concept_scorer(shape.pair, shape.concept)
-        self.length = nn.Linear(len(DOCUMENT_NAMES) + shape.stem + size, 1)
+        self.length = nn.Linear(len(DOCUMENT_NAMES) + shape.stem + size, LENGTHS)
         self.dropout = nn.Dropout(shape.dropout)
         self.register_buffer("rarity", torch.ones(BUCKETS))
 
@@ -203,7 +204,7 @@ class Extractor(nn.Module):
                 inputs.concepts, (self.stem, self.pair), (self.stem_scorer, self.pair_scorer), told, strict=True
             )
         )
-        return Outputs(scores, stems, pairs, about, self.length(about)[0])
+        return Outputs(scores, stems, pairs, about, self.length(about)[int(len(inputs.query) > 0)])
 
     def _beside(self, hidden: torch.Tensor, these: slice) -> torch.Tensor:
         """What the sentences around tell about each of a slice."""

@@ -107,7 +107,7 @@ class PlainSalience:
             worth=scores[:, -1],
             stems=stem_scores,
             pairs=self._concept_scores("pair", both, told[1], scores),
-            length=float(self._linear("length", about)[0]),
+            length=float(self._linear("length", about)[int(len(asked) > 0)]),
             mentioned=mentioned(words, rarity, asked),
             places=np.concatenate([stems.place, both.place + len(stems.rows)]),
             owners=np.concatenate([stems.owner, both.owner]),
