@@ -139,12 +139,13 @@ class Paraphrase(Plan):
         verifier: Verifier,
         *,
         strict: bool = False,
+        by_large: bool = False,
         is_sequential: bool = False,
         candidates: int = 1,
     ) -> None:
         super().__init__(analysis)
         self.encoder, self.make, self.window = encoder, make, window
-        self.verifier, self.strict, self.candidates = verifier, strict, candidates
+        self.verifier, self.strict, self.by_large, self.candidates = verifier, strict, by_large, candidates
         self.is_sequential = is_sequential
         shares = analysis.selection.shares
         self.order = [number for number, share in enumerate(shares) if share or is_sequential]
@@ -187,7 +188,7 @@ class Paraphrase(Plan):
         supported = [
             (text, verdict)
             for text, verdict in judged
-            if self.verifier.supports(verdict, strict=self.strict) and not is_cut_off(text)
+            if self.verifier.supports(verdict, strict=self.strict, by_large=self.by_large) and not is_cut_off(text)
         ]
         self._judged += len(judged)
         self._unsupported += len(judged) - len(supported)
