@@ -6,7 +6,8 @@ Each line of the labels is a sentence that a version of the written style gave f
 source is, whether it was copied, its support, and what a reader who did not know the version found: true, false or
 unclear. A copied sentence is true by definition and was not read. `1.5B` and `writer` are two models on the same
 documents, read with the version known; the lines of `1.5B drafts` are everything the larger one wrote in its own words,
-and name the verifiers that keep the sentence.
+and name the verifiers that keep the sentence: `shipped` as for a small writer, `large` as for a large one, or `exact`.
+`held out` are other documents than those on which the threshold for large writers was fixed.
 """
 
 from __future__ import annotations

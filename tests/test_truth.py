@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from benchmarks import sheet, truth
 
+DRAFTS = ("1.5B drafts", "1.5B drafts held out")
 SOURCE = "The bridge costs 3 million euros. It opens in May. The mayor is content."
 
 
@@ -87,8 +88,13 @@ def test_interval_holds_the_share_and_narrows() -> None:
 def test_published_labels_are_complete() -> None:
     """Every sentence has a version, a span and a label; a copy is true."""
     labels = rows(truth.ROOT / "docs" / "labels.jsonl")
-    assert {row["version"] for row in labels} == {"before", "now", "1.5B", "writer", "1.5B drafts"}
-    assert all(("kept" in row) == (row["version"] == "1.5B drafts") for row in labels)
+    assert {row["version"] for row in labels} == {
+        *("before", "now", "1.5B", "writer", "1.5B drafts"),
+        *("1.5B held out", "writer held out", "1.5B drafts held out"),
+    }
+    assert all(("kept" in row) == row["version"].startswith("1.5B drafts") for row in labels)
+    fixed, held_out = ({row["document"] for row in labels if row["version"] == of} for of in DRAFTS)
+    assert not fixed & held_out, "never measured where the threshold was fixed"
     assert all(row["label"] in sheet.LABELS and row["start"] < row["end"] for row in labels)
     assert all(row["label"] == "true" for row in labels if row["copied"])
     assert all(row["document"].split("/")[0] in sheet.PUBLISHED for row in labels if "text" in row)

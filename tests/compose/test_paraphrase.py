@@ -39,10 +39,18 @@ def analysis(tiny_chat: ChatModel, analyst: Analyst) -> Analysis:
 
 
 def plan(
-    analysis: Analysis, tiny_chat: ChatModel, analyst: Analyst, strict: bool = False, **table: float
+    analysis: Analysis,
+    tiny_chat: ChatModel,
+    analyst: Analyst,
+    strict: bool = False,
+    by_large: bool = False,
+    **table: float,
 ) -> Paraphrase:
     prompts = _ChatPrompts(tiny_chat, analysis)
-    return Paraphrase(analysis, analyst.encoder, prompts, 1000, Table(table), strict=strict, candidates=2)
+    table_of = Table(table)
+    return Paraphrase(
+        analysis, analyst.encoder, prompts, 1000, table_of, strict=strict, by_large=by_large, candidates=2
+    )
 
 
 def first(analysis: Analysis) -> int:
@@ -88,6 +96,24 @@ def test_copy_gives_way_to_what_was_written(analysis: Analysis, tiny_chat: ChatM
     long = " ".join([sentence("Good", 2)[:-1]] * 4) + "."
     found = made.compose(number, Answer(analysis.plain(index), others=(long,)), [])
     assert found[0].text == long
+
+
+def test_likeliest_answer_of_a_large_model_goes_first_as_it_is(
+    analysis: Analysis, tiny_chat: ChatModel, analyst: Analyst
+) -> None:
+    number = first(analysis)
+    copy = analysis.plain(analysis.selection.shares[number][0])
+    written, other = (" ".join([sentence(word, seed)[:-1]] * 9) + "." for word, seed in (("Good", 2), ("Better", 1)))
+    answer = Answer(f"{copy} {written}", others=(other,))
+    texts = []
+    for by_large in (False, True):
+        made = plan(analysis, tiny_chat, analyst, by_large=by_large, Good=0.8, Better=0.9)
+        texts.append({each.text for each in made.compose(number, answer, [])})
+    small, large = texts
+    assert other in small, "the best supported"
+    assert copy not in small, "what the reader gets anyway"
+    assert copy in large
+    assert other not in large, "there was enough"
 
 
 def test_strict_keeps_only_what_is_fully_supported(analysis: Analysis, tiny_chat: ChatModel, analyst: Analyst) -> None:

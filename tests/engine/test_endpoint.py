@@ -212,6 +212,25 @@ def test_window_is_what_the_server_states(server: ChatServer) -> None:
     assert connect(server).window == 512
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("qwen3:4b", 4_000_000_000),
+        ("Qwen2.5-1.5B-Instruct-1M", 1_500_000_000),
+        ("smollm2:135m", 135_000_000),
+        ("qwen3-30b-a3b", 30_000_000_000),
+        ("model-4bit", None),
+        ("mixtral-8x7b", None),
+        ("gpt-5", None),
+    ],
+)
+def test_parameters_are_what_the_name_says(name: str, parameters: int | None, server: ChatServer) -> None:
+    server.models = [{"id": name}]
+    assert connect(server, name).parameters == parameters
+    server.models = [{"id": name, "meta": {"n_params": 777}}]
+    assert connect(server, name).parameters == 777, "llama.cpp's server knows"
+
+
 # ---------------------------------------------------------------------------------------------------- keys and privacy
 
 

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from awesum import Document, Settings
 from awesum.analysis.analysis import Analyst
+from awesum.compose.plan import Paraphrase
 from awesum.engine.engine import Engine, write_all
 from awesum.engine.text import Take, TextEngine, TextWriter
 from awesum.errors import AwesumError
@@ -46,6 +47,7 @@ class Fake(TextWriter):
 class FakeSystem(TextChat):
     name = "fake"
     window = 2048  # type: ignore[assignment]
+    parameters = None  # type: ignore[assignment]
     writer = Fake()  # type: ignore[assignment]
 
     def _weights(self) -> list[str]:
@@ -96,6 +98,12 @@ def test_parts_come_in_order_each_sentence_with_its_source(system: System, short
     assert summary.complete
     assert summary.parts == parts
     assert summary.settings["verifier"]
+
+
+def test_verifier_is_told_whether_a_large_model_writes(system: System, short_document: Document) -> None:
+    plan = open_session(system, short_document, LENGTH).plan
+    assert isinstance(plan, Paraphrase)
+    assert plan.by_large is isinstance(system, FakeSystem | Endpoint), "the others are known to be tiny"
 
 
 def test_summary_keeps_to_its_length(system: System, short_document: Document) -> None:

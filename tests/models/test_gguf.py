@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 from contextlib import suppress
@@ -28,12 +29,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: PreTrainedTok
     return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", tiny_llama(tiny_tokenizer), tiny_tokenizer)
 
 
-def test_header_is_read(tiny: Path) -> None:
+def test_header_is_read(tiny: Path, tiny_tokenizer: PreTrainedTokenizerFast) -> None:
     found = read_gguf(tiny)
     found.require_chat()
     assert found.architecture == "llama"
     assert found.name == "tiny"
     assert found.window == 2048
+    assert found.parameters == GGUF(str(tiny)).parameters == tiny_llama(tiny_tokenizer).num_parameters()
     assert found.size == tiny.stat().st_size
     assert found.bytes_per_token == 2 * 2 * 2 * 2 * 8  # keys and values, 16 bits, 2 layers, 2 heads of 8
     assert {"<|im_start|>", "<|im_end|>"} <= found.marks
@@ -61,6 +63,15 @@ def test_damaged_header_is_refused_or_read_but_never_crashes(tiny: Path, tmp_pat
         path.write_bytes(changed)
         with suppress(AwesumError):
             read_gguf(path).require_chat()
+
+
+def test_file_for_which_there_is_no_room(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr("awesum.models.gguf.mmap.mmap", full)
+    with pytest.raises(AwesumError, match=r"cannot read .*Cannot allocate memory\): free some RAM"):
+        read_gguf(tiny)
 
 
 def test_what_is_no_gguf(tmp_path: Path) -> None:

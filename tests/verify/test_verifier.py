@@ -14,7 +14,16 @@ from awesum.analysis.embedding import SentenceEncoder
 from awesum.errors import AwesumError
 from awesum.verify import Verifier
 from awesum.verify.cross_encoder import LONGEST, CrossEncoder
-from awesum.verify.verifier import SHIPPED, Calibration, exact_support, is_english, load_file, untrained
+from awesum.verify.verifier import (
+    LARGE,
+    SHIPPED,
+    Calibration,
+    exact_support,
+    is_english,
+    is_large,
+    load_file,
+    untrained,
+)
 from tests.conftest import OTHER_SCRIPTS, topical_text
 
 STUDY = (
@@ -92,6 +101,32 @@ def test_strict_keeps_no_more(shipped: Verifier) -> None:
     assert shipped.calibration.strict >= shipped.calibration.threshold
 
 
+def test_more_of_what_a_large_model_wrote_is_kept_and_no_mistake(shipped: Verifier) -> None:
+    right, wrong = (shipped.judge(STUDY, statements) for statements in zip(*RIGHT_AND_WRONG, strict=True))
+    kept = {verdict for verdict in right if shipped.supports(verdict, by_large=True)}
+    assert kept > {verdict for verdict in right if shipped.supports(verdict)}
+    assert not any(shipped.supports(verdict, by_large=True) for verdict in wrong)
+    strictly = [verdict for verdict in right if shipped.supports(verdict, strict=True, by_large=True)]
+    assert strictly == [verdict for verdict in right if shipped.supports(verdict, strict=True)], "strict goes first"
+
+
+def test_exact_checks_must_agree_with_what_a_large_model_wrote() -> None:
+    verifier = Verifier(Counting(), Calibration(model=0.3, threshold=0.9, large=0.6))
+    agrees, disagrees = verifier.judge(STUDY, ["The board should approve Option B.", "The board approved Option B."])
+    assert agrees.support == disagrees.support
+    assert verifier.supports(agrees, by_large=True)
+    assert not verifier.supports(disagrees, by_large=True)
+    assert not verifier.supports(agrees)
+    other = Verifier(Counting(), Calibration(model=0.3))
+    assert other.supports(disagrees, by_large=True) is other.supports(disagrees), "no threshold of its own"
+
+
+def test_large_models() -> None:
+    assert is_large(LARGE)
+    assert is_large(None), "a server that does not say"
+    assert not is_large(360_000_000)
+
+
 # ------------------------------------------------------------------------------------------------- defined for anything
 
 
@@ -165,7 +200,7 @@ def test_statement_in_other_words_altogether_is_not_supported_by_exact_checks() 
 def test_copy_with_mended_spaces_is_supported_as_well_as_anything_written(verifier: Verifier) -> None:
     source = "The summ ary tables ( P.L. 115-246 ) of 1 2 agencies are at https://example.com/tables/ ."
     mended = "The summary tables (P.L. 115-246) of 1 2 agencies are at https://example.com/tables/."
-    assert verifier.judge([STUDY[0], source], [mended]) == [(0.999, (1,), True)]
+    assert verifier.judge([STUDY[0], source], [mended]) == [(0.999, (1,), True, 1.0)]
     assert verifier.support([STUDY[0], source], mended.replace("1 2", "12")) < 0.999  # another figure
 
 

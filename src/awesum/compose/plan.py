@@ -143,12 +143,13 @@ class Paraphrase(Plan):
         verifier: Verifier,
         *,
         strict: bool = False,
+        by_large: bool = False,
         is_sequential: bool = False,
         candidates: int = 1,
     ) -> None:
         super().__init__(analysis)
         self.encoder, self.make, self.window = encoder, make, window
-        self.verifier, self.strict, self.candidates = verifier, strict, candidates
+        self.verifier, self.strict, self.by_large, self.candidates = verifier, strict, by_large, candidates
         self.is_sequential = is_sequential
         shares = analysis.selection.shares
         self.order = [number for number, share in enumerate(shares) if share or is_sequential]
@@ -182,7 +183,8 @@ class Paraphrase(Plan):
         return sorted(kept, key=lambda sentence: sentence.source.start)
 
     def _best_supported(self, segment: Segment, answer: Answer, budget: float) -> list[SummarySentence]:
-        """Of everything that was written about a segment, the best supported sentences that say different things."""
+        """Of everything that was written about a segment, the best supported sentences that say different things; of
+        what a large model wrote, the supported ones of its likeliest answer, then of the others."""
         likeliest = tidy(answer.text)
         written = [*dict.fromkeys([*likeliest, *(sentence for text in answer.others for sentence in tidy(text))])]
         sources = [self.analysis.plain(index) for index in range(segment.first, segment.last)]
@@ -191,15 +193,18 @@ class Paraphrase(Plan):
         supported = [
             (text, verdict)
             for text, verdict in judged
-            if self.verifier.supports(verdict, strict=self.strict) and not is_cut_off(text)
+            if self.verifier.supports(verdict, strict=self.strict, by_large=self.by_large) and not is_cut_off(text)
         ]
         self._judged += len(judged)
         self._unsupported += len(judged) - len(supported)
-        # Copies are perfectly supported, and what the reader gets anyway where nothing was written.
-        supported.sort(key=lambda pair: (pair[1].support == 1.0, -pair[1].support))
+        # Copies are perfectly supported, and what the reader gets anyway where nothing was written. What a large model
+        # wrote first is a text, and goes first as it is.
+        if not self.by_large:
+            supported.sort(key=lambda pair: (pair[1].support == 1.0, -pair[1].support))
         kept: list[SummarySentence] = []
         for text, verdict in supported:
-            if kept and sum(self.budget.cost(sentence.text) for sentence in kept) >= budget:
+            wanted = budget if not self.by_large or text in likeliest else ENOUGH * budget
+            if kept and sum(self.budget.cost(sentence.text) for sentence in kept) >= wanted:
                 break
             found = self._if_new(text, verdict.support, segment, segment.first + verdict.sources[0])
             kept += [found] if found else []

@@ -39,6 +39,8 @@ THINKING = 4096
 """Tokens more for a model that will not be kept from thinking aloud."""
 LONGEST_LINE = 1_000_000
 """Characters of one event of a stream, and of an answer that lists models. More is no answer."""
+_SIZE = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)([bBmM])(?![a-zA-Z])")
+"""The parameters of a model in its name: `1.5b`, `135M`."""
 _MARK = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?(?:s|think|start_of_turn|end_of_turn|bos|eos)>|\[/?INST\]|<</?SYS>>")
 """The marks of common chat templates. A server would take them for its own, so a document's are broken by a space."""
 
@@ -155,6 +157,16 @@ class Endpoint(TextWriter):
         return None
 
     @property
+    def parameters(self) -> int | None:
+        """How many parameters the model has: as llama.cpp says, or as its name does (`qwen3:4b`); none if neither."""
+        meta = self.facts.get("meta")
+        stated = meta.get("n_params") if isinstance(meta, dict) else None
+        if isinstance(stated, int) and stated > 0:
+            return stated
+        found = _SIZE.search(self.name)
+        return round(float(found[1]) * (1e9 if found[2] in "bB" else 1e6)) if found else None
+
+    @property
     def fingerprint(self) -> list[Any]:
         """Changes whenever the server says that its model is another."""
         meta = self.facts.get("meta")
@@ -174,7 +186,10 @@ class Endpoint(TextWriter):
                     f"the context window of {self.name} at {self.address.host} is too small for a segment ({error}): "
                     "start the server with a larger one, or shorten the query"
                 ) from error
-            raise AwesumError(f"{self.address.host} refuses the request ({error.status}: {error})") from error
+            raise AwesumError(
+                f"{self.address.host} refuses the request ({error.status}: {error}): see what it logs, or take another "
+                "model; the same command resumes what was written with -o"
+            ) from error
 
     def _ask(self, prompt: Prompt, candidate: int, take: Take) -> bool:
         while True:

@@ -9,8 +9,10 @@ import hashlib
 import mmap
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from errno import ENOMEM
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,8 @@ class GGUF:
     """Bytes of all its files."""
     marks: frozenset[str] = field(default=frozenset(), repr=False)
     """Tokens that stand for the chat template's marks."""
+    parameters: int = 0
+    """Of all its files."""
 
     @property
     def architecture(self) -> str:
@@ -125,7 +129,9 @@ def read_gguf(path: str | Path) -> GGUF:
     for other in others:
         if not other.is_file():
             raise AwesumError(f"{path} is one of {parts} parts of a model, and {other.name} is missing: fetch it too")
-    return GGUF(path, found.values, found.size + sum(_read_file(other).size for other in others), found.marks)
+    files = [found, *map(_read_file, others)]
+    size, parameters = sum(file.size for file in files), sum(file.parameters for file in files)
+    return replace(found, size=size, parameters=parameters)
 
 
 def _read_file(path: Path) -> GGUF:
@@ -139,16 +145,19 @@ def _read_file(path: Path) -> GGUF:
             if file.read(4) != MAGIC:
                 raise AwesumError(f"{path} is not a GGUF file (it does not begin with GGUF): fetch the model again")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                values, marks, needed = _Header(data).read()
+                values, marks, needed, parameters = _Header(data).read()
     except OSError as error:
-        raise AwesumError(f"cannot read {path} ({error.strerror or error}): check its permissions") from error
+        advice = (
+            "free some RAM, or raise the limit of this process" if error.errno == ENOMEM else "check its permissions"
+        )
+        raise AwesumError(f"cannot read {path} ({error.strerror or error}): {advice}") from error
     except (_Damaged, struct.error, UnicodeDecodeError) as error:
         raise AwesumError(f"{path} is truncated or damaged ({error}): fetch it again") from error
     if needed > size:
         raise AwesumError(
             f"{path} is truncated ({format_size(size)} of {format_size(needed)} are there): fetch it again"
         )
-    return GGUF(path, values, size, marks)
+    return GGUF(path, values, size, marks, parameters)
 
 
 class _Header:
@@ -157,8 +166,8 @@ class _Header:
     def __init__(self, data: mmap.mmap) -> None:
         self.data, self.at, self.end = data, 4, len(data)
 
-    def read(self) -> tuple[dict[str, Any], frozenset[str], int]:
-        """The metadata, the marks, and the bytes that the file must have."""
+    def read(self) -> tuple[dict[str, Any], frozenset[str], int, int]:
+        """The metadata, the marks, the bytes that the file must have, and the parameters of its model."""
         version = self._number("I")
         if version not in (2, 3):
             raise _Damaged(f"version {version} of the format, not 2 or 3")
@@ -171,15 +180,16 @@ class _Header:
         marks = frozenset(
             token for token, kind in zip(tokens, types, strict=False) if kind in _MARKS and len(token.strip()) > 2
         )
-        last = 0
+        last = parameters = 0
         for _ in range(self._sane(tensors, 24)):
             self._text()
             shape = [self._number("Q") for _ in range(self._sane(self._number("I"), 8))]
             kind, offset = self._number("I"), self._number("Q")
             last = max(last, offset + _tensor_bytes(kind, shape))
+            parameters += prod(shape)
         alignment = values.get("general.alignment")
         alignment = alignment if isinstance(alignment, int) and alignment > 0 else 32
-        return values, marks, -(-self.at // alignment) * alignment + last
+        return values, marks, -(-self.at // alignment) * alignment + last, parameters
 
     def _sane(self, count: int, least: int) -> int:
         """A number of things that take at least that many bytes each; more than there is room for is damage."""
@@ -239,7 +249,4 @@ def _tensor_bytes(kind: int, shape: list[int]) -> int:
         block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
     except (ValueError, KeyError):
         return 0
-    count = 1
-    for each in shape:
-        count *= each
-    return count // block * size
+    return prod(shape) // block * size

@@ -114,10 +114,16 @@ class Chat(System):
     def plan(self, analysis: Analysis, settings: Settings, notes: list[str]) -> Plan:
         """How the document is written."""
         from awesum.compose.plan import Paraphrase
+        from awesum.verify.verifier import is_large
 
-        prompts = _ChatPrompts(self.writer, analysis)
         return Paraphrase(
-            analysis, self.analyst.encoder, prompts, self.writer.window, self.verifier, strict=settings.strict
+            analysis,
+            self.analyst.encoder,
+            _ChatPrompts(self.writer, analysis),
+            self.writer.window,
+            self.verifier,
+            strict=settings.strict,
+            by_large=is_large(self.writer.model.num_parameters()),
         )
 
     def recorded(self, settings: Settings) -> dict[str, Any]:

@@ -39,6 +39,11 @@ class Endpoint(TextChat):
         """What the server says, or what is usual."""
         return self.writer.window
 
+    @property
+    def parameters(self) -> int | None:
+        """As the server says, or the model's name."""
+        return self.writer.parameters
+
     def _weights(self) -> list[Any]:
         return self.writer.fingerprint
 

@@ -45,6 +45,11 @@ class GGUF(TextChat):
         return min(self.file.window, WINDOW)
 
     @property
+    def parameters(self) -> int:
+        """As the file's weights have."""
+        return self.file.parameters
+
+    @property
     def writer(self) -> LlamaCpp:
         """The model in llama.cpp, loaded once."""
         from awesum.engine.llamacpp import ROWS

@@ -56,6 +56,11 @@ class TextChat(System):
     def writer(self) -> TextWriter:
         """What writes."""
 
+    @property
+    @abstractmethod
+    def parameters(self) -> int | None:
+        """How many parameters the model has, as far as that is known."""
+
     @abstractmethod
     def _weights(self) -> list[Any]:
         """Changes whenever the model would."""
@@ -85,6 +90,7 @@ class TextChat(System):
         """Paraphrases, with a warning."""
         from awesum.compose.plan import Paraphrase
         from awesum.systems.awesum import WARNING
+        from awesum.verify.verifier import is_large
 
         notes.append(WARNING)
         return Paraphrase(
@@ -94,6 +100,7 @@ class TextChat(System):
             self.window,
             self.verifier,
             strict=settings.strict,
+            by_large=is_large(self.parameters),
             candidates=CANDIDATES,
         )
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).with_name("verifier.safetensors")
 MOST = 0.999
 """The highest support of anything but a copy."""
+AGREES = 0.5
+"""The support by the exact checks alone from which they speak for a statement."""
 CONTRADICTED = 0.1
 """What is left of the support of a statement with a figure, a name or an address that no source has."""
 _WORD = re.compile(r"[^\W\d_]+")
@@ -40,6 +42,9 @@ _ENGLISH = frozenset(
         "just those people how too"
     ).split()
 )
+LARGE = 1_000_000_000
+"""Parameters from which on a model that writes counts as large. The threshold for those was fixed on drafts of a model
+of 1.5 billion, the other on drafts of 135 million."""
 RANK = 32
 """The rank of what is kept of the changes that training made to a matrix."""
 ENGLISH_SHARE = 0.18
@@ -54,6 +59,8 @@ class Verdict(NamedTuple):
     """The source sentences that it was compared with, the nearest first."""
     is_judged: bool = True
     """False for anything but a copy in a language that the model does not know: nobody can tell whether it is true."""
+    exact: float = 1.0
+    """The support by the exact checks alone."""
 
 
 class Scorer(Protocol):
@@ -80,10 +87,13 @@ class Calibration:
     checks: tuple[float, ...] = field(default_factory=lambda: (0.0,) * len(Agreement().values()))
     """The weights of what `Agreement` compares, each as its distance from full agreement."""
     bias: float = 0.0
-    threshold: float = 0.5
+    threshold: float = AGREES
     """The support from which a statement is kept."""
     strict: float = 0.9
     """The same for `--strict`."""
+    large: float | None = None
+    """The same for what a large model wrote, if it is lower: most of its drafts are true, and most of a small one's
+    are false. The exact checks must then agree as well."""
 
     def support(self, logit: float, agreed: Agreement) -> float:
         """A probability."""
@@ -128,10 +138,14 @@ class Verifier:
         """How well source sentences support a sentence, from 0 to 1; 1 if it is one of them."""
         return self.judge(sources, [sentence])[0].support
 
-    def supports(self, verdict: Verdict, *, strict: bool = False) -> bool:
-        """Whether a statement is supported well enough to be kept."""
-        least = self.calibration.strict if strict else self.calibration.threshold
-        return verdict.is_judged and bool(verdict.sources) and verdict.support >= least
+    def supports(self, verdict: Verdict, *, strict: bool = False, by_large: bool = False) -> bool:
+        """Whether a statement is supported well enough to be kept; `by_large` if a large model wrote it."""
+        known = self.calibration
+        if not verdict.is_judged or not verdict.sources:
+            return False
+        if by_large and not strict and known.large is not None:
+            return verdict.support >= known.large and verdict.exact >= AGREES
+        return verdict.support >= (known.strict if strict else known.threshold)
 
     def judge(self, sources: Sequence[str], statements: Sequence[str]) -> list[Verdict]:
         """The verdict on each statement."""
@@ -161,15 +175,23 @@ class Verifier:
         ]
         logits = iter(self.scorer.logits(pairs) if self.scorer and pairs else [])
         for (at, statement, near, agreed), is_judged in zip(waiting, judged, strict=True):
-            support = self.calibration.support(next(logits), agreed) if is_judged else exact_support(agreed)
+            exact = exact_support(agreed)
+            support = self.calibration.support(next(logits), agreed) if is_judged else exact
             if not has_all(plain, statement):
                 support *= CONTRADICTED
-            verdicts[at] = Verdict(min(support, MOST), tuple(near), is_judged or self.scorer is None)
+                exact *= CONTRADICTED
+            verdicts[at] = Verdict(min(support, MOST), tuple(near), is_judged or self.scorer is None, exact)
         return [verdict for verdict in verdicts if verdict is not None]
 
     def can_judge(self, text: str) -> bool:
         """Whether the model knows the language of a text; otherwise support comes from the exact checks alone."""
         return self.scorer is not None and (not self.scorer.english_only or is_english(text))
+
+
+def is_large(parameters: int | None) -> bool:
+    """Whether a model that writes counts as large. So does one of unknown size, on a server: who runs one, or pays for
+    it, seldom takes a tiny model."""
+    return parameters is None or parameters >= LARGE
 
 
 def _squeeze(text: str) -> str:
