@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ import pytest
 import torch
 from benchmarks import screening
 from benchmarks.screening import change, read_rows, table
+from benchmarks.tiny_models import FOUR_LAYERS, tiny_llama
+from transformers import PreTrainedTokenizerFast
 
 from awesum.analysis.analysis import Analyst
 from awesum.analysis.embedding import SentenceEncoder
 from awesum.analysis.salience.centrality import Centrality
+from awesum.recurrence import DocumentInputs
+from awesum.training.trunk import read_now
 from tests.training.runs import Go, causal_rows, record, short_run, write
 
 pytestmark = pytest.mark.usefixtures("own_cache", "quiet_library", "float32")
@@ -106,6 +111,22 @@ def test_what_is_known_is_not_measured_again_but_other_weights_are(
     (tokens / "adapter.json").write_bytes((se3 / "adapter.json").read_bytes())
     screen(se3, tokens)
     assert measured == ["tokens", "tokens"]
+
+
+@pytest.mark.parametrize("tokens", ["answer", "all"])
+def test_fresh_memory_has_the_number_format_of_its_base(
+    tokens: str, tiny_tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screening, "LAYERS", (1, 3))
+    base = tiny_llama(tiny_tokenizer, **FOUR_LAYERS).to(torch.bfloat16)
+    model = screening.adapted(base, "compressive", tokens)
+    segments = [[3, 4, 5, 6], [3, 7, 8, 9]]
+    document = DocumentInputs("two", segments, [[10, 2], [11, 2]], requests=[[12], [12]], frame=1)
+    read = partial(read_now, model)
+    with torch.inference_mode():
+        remembering, forgetting = (list(screening.by_memory(model, document, read, of)) for of in (True, False))
+    assert remembering[0] == forgetting[0]
+    assert remembering[1] != forgetting[1]
 
 
 def test_empty_targets_and_first_segments_do_not_count(tmp_path: Path) -> None:
