@@ -1,27 +1,25 @@
-"""An adapter with memory for the embedded model: what the trunk cache saves, what memory costs, and where it helps.
+"""An adapter with memory for the embedded model: what the trunk cache saves, and what memory costs.
 
     python -m benchmarks.adapter --data govreport/ cache            an epoch from the cache against one without
     python -m benchmarks.adapter --data govreport/ generation       memory against Se3
     python -m benchmarks.adapter --data govreport/ side-by-side     several documents against one after the other
-    python -m benchmarks.adapter --data govreport/ positions attentive/ se3/ --plot positions.svg
     python -m benchmarks.adapter equip se3/ compressive/            a trained adapter with an untrained memory
 
 The first three use fresh adapters (an untrained memory costs what a trained one does), documents of the validation
-split, and parts of a fixed length. `positions` takes trained adapters: the negative log-likelihood of the targets by
-the number of the segment. `equip` gives an adapter that was trained without memory a compressive one, which starts as
-the mean of what it holds and which the pretrained attention reads as it is.
+split, and parts of a fixed length. `equip` gives an adapter that was trained without memory a compressive one, which
+starts as the mean of what it holds and which the pretrained attention reads as it is. `benchmarks.screening` shows
+where a memory helps.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,7 +41,6 @@ from awesum.training.adapter import AdapterTraining
 from awesum.training.examples import Examples
 from awesum.training.trunk import TrunkCache, mixed_precision, read_now
 from benchmarks import report
-from benchmarks.lines import drawing
 from benchmarks.quality import evenly
 
 LAYERS = (17, 18, 19, 23, 24, 25)
@@ -52,8 +49,6 @@ SLOTS = 16_384
 """Half of them hold tokens unchanged: all of a document of 6,000 words."""
 TARGET = 64
 """Tokens per part where all have the same length: the mean of GovReport's targets."""
-POSITIONS = 8
-"""Segments with this number and higher ones are counted together."""
 
 
 def made(memory: str, **options: object) -> AdapterTraining:
@@ -160,37 +155,6 @@ def side_by_side(options: argparse.Namespace) -> bool:
     return report("several documents side by side, times as fast as one by one", found, 3, at_most=False)
 
 
-def positions(options: argparse.Namespace) -> bool:
-    """The targets' negative log-likelihood by the number of the segment, of several adapters."""
-    lines: dict[str, dict[int, float]] = {}
-    for folder in options.adapters:
-        config = read_config(folder)
-        known = {
-            field.name: getattr(config, field.name) for field in fields(AdapterSettings) if hasattr(config, field.name)
-        }
-        training = AdapterTraining(config.base, AdapterSettings(**known))
-        training.load(folder)
-        model = training.model.eval()
-        sums: dict[int, list[float]] = {}
-
-        def add(_: DocumentInputs, number: int, loss: float, tokens: int, sums: dict[int, list[float]] = sums) -> None:
-            sums.setdefault(min(number, POSITIONS), []).extend((loss, tokens))
-
-        read = TrunkCache(model, cache_folder() / "trunk")
-        with torch.no_grad(), mixed_precision(model):
-            for document in documents(options, training):
-                train(model, [document], lambda loss: None, read=read, on_segment=add)
-        lines[Path(folder).name] = {at: sum(of[::2]) / sum(of[1::2]) for at, of in sorted(sums.items())}
-        total = sum(sum(of[::2]) for of in sums.values()) / sum(sum(of[1::2]) for of in sums.values())
-        by_number = ", ".join(f"{at}: {value:.3f}" for at, value in lines[Path(folder).name].items())
-        print(f"{Path(folder).name}: {total:.4f}; by segment {by_number}", flush=True)
-    if options.plot:
-        title, label = "negative log-likelihood of a target token", "number of the segment"
-        options.plot.write_text(drawing(lines, title, label, numbers={POSITIONS: f"{POSITIONS}+"}), encoding="utf-8")
-        options.plot.with_suffix(".json").write_text(json.dumps(lines, indent=1), encoding="utf-8")
-    return True
-
-
 def equip(options: argparse.Namespace) -> bool:
     """An adapter with its weights, and a compressive memory in the middle layers."""
     known = read_config(options.adapter)
@@ -220,10 +184,6 @@ def main() -> int:
     what = parser.add_subparsers(required=True)
     for name, run in (("cache", cache), ("generation", generation), ("side-by-side", side_by_side)):
         what.add_parser(name).set_defaults(run=run)
-    trained = what.add_parser("positions")
-    trained.add_argument("adapters", nargs="+")
-    trained.add_argument("--plot", type=Path)
-    trained.set_defaults(run=positions)
     equipped = what.add_parser("equip")
     equipped.add_argument("adapter")
     equipped.add_argument("out", type=Path)
