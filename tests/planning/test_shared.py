@@ -36,7 +36,7 @@ def test_peak_of_each_process(
         {"base": str(tmp_path), "optim": "sgd", "precision": "float32", "accumulation": 1, **SETTINGS[system]},
         input_tokens=lengths.input_tokens,
         target_tokens=lengths.target_tokens,
-        segment_tokens=lengths.segment_tokens,
+        segment_tokens=None if system == "truncated" else lengths.segment_tokens,
         attention="own",
         gpus=2,
         strategy=way,
