@@ -189,9 +189,10 @@ def table(rows: Sequence[Row], variants: Sequence[str]) -> str:
         f"| in view | after the first | change (95% interval) | p | {' | '.join(heads)} |",
         "|---" * (len(numbers) + 4) + "|",
     ]
+    has_later = any(counted(row, variants[0])[1] for row in rows)
     for variant in variants:
         compared = " | "
-        if variant != variants[0]:
+        if variant != variants[0] and has_later:
             share, low, high, p = change(rows, variant, variants[0])
             compared = f"{100 * share:+.1f}% ({100 * low:+.1f} to {100 * high:+.1f}) | {p:.4f}"
         each = " | ".join(f"{mean(rows, variant, *end):.3f}" for end in ends)

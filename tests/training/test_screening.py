@@ -137,6 +137,13 @@ def test_empty_targets_and_first_segments_do_not_count(tmp_path: Path) -> None:
     assert lines[-1].startswith("| *target tokens* | 25 |")
 
 
+def test_documents_without_later_targets_have_nothing_to_compare() -> None:
+    only = {"name": "a", "tokens": [10], "losses": {"se3": [9.0], "tokens": [8.0]}}
+    lines = table([only], ["se3", "tokens"]).splitlines()
+    assert lines[3].startswith("| tokens | 0.000 |  |  | ")
+    assert lines[-1].startswith("| *target tokens* | 0 |")
+
+
 def test_interval_and_p_of_a_change() -> None:
     generator = torch.Generator().manual_seed(0)
     noise = torch.rand(20, generator=generator).tolist()
