@@ -21,6 +21,7 @@ from awesum.training.lora import with_lora
 from awesum.training.settings import TrainingSettings, read_settings
 from awesum.training.settings import trainable as trainable_systems
 from awesum.training.trainable import Trainable, make
+from tests.planning.profiling import highest_sum
 
 TINY = {
     "model_type": "bart",
@@ -326,16 +327,8 @@ def _profiled(model: torch.nn.Module) -> Iterator[Callable[[], int]]:
     """Afterwards, the highest sum of the model's tensors and of what the profiler saw come and go."""
     held = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in _tensors(model)}
 
-    def highest() -> int:
-        now = most = 0
-        for event in profiler.profiler.kineto_results.events():
-            if event.name() == "[memory]":
-                now += event.nbytes()
-                most = max(most, now)
-        return sum(held.values()) + most
-
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        yield highest
+        yield lambda: sum(held.values()) + highest_sum(profiler)
 
 
 def _tensors(model: torch.nn.Module) -> list[torch.Tensor]:

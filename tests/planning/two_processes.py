@@ -18,6 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 from awesum.planning.step import Lengths, document_of
 from awesum.training.sharding import gathered
 from awesum.training.trainer import average_gradients
+from tests.planning.profiling import highest_sum
 from tests.planning.test_tracing import TINY, prepared
 
 LENGTHS = {"short": Lengths(24, 6, 8), "long": Lengths(250, 200, 64)}
@@ -43,12 +44,7 @@ def measured(system: str, way: str, lengths: Lengths) -> int:
             trainable.loss([document], torch.Tensor.backward)
         if way == "ddp":
             average_gradients(model, partial(Accelerator(cpu=True).reduce, reduction="mean"))
-    now = highest = 0
-    for event in profiler.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            now += event.nbytes()
-            highest = max(highest, now)
-    return sum(held.values()) + highest
+    return sum(held.values()) + highest_sum(profiler)
 
 
 def _bytes(tensor: Any) -> int:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from awesum.models.causal import ChatModel
 
 ROWS = 8
-"""Prompts that are answered at the same time in float32; in half precision twice as many, each with half
-of the memory (25 MB instead of 50). More would be a little faster."""
+"""Prompts that are answered at the same time in float32. In half precision there are twice as many, in the same
+memory: each takes 25 MB instead of 50. More would be a little faster."""
 DRAFTED = {1: 7, 6: 3}
 """Tokens that are drafted for each of up to this many rows; one for each of more. A row alone has time to spare while
 the weights are fetched, and many rows have none. Measured with SmolLM2."""

@@ -16,7 +16,7 @@ from awesum.memory.attention import attend_to_both
 FEW = 16
 """Up to this many queries a row, a memory is not copied; with more, materializing the scores costs more than that."""
 BLOCK = 128
-"""Queries of a prompt whose scores are computed at a time. Measured: 96 to 256 make no difference."""
+"""Queries of a prompt whose scores are computed at a time. Measured: 96 to 256 make little difference."""
 GROUPED = "awesum_grouped"
 """Its name in the library's registry of attentions."""
 
@@ -34,8 +34,8 @@ def grouped_attention(
     """The library's SDPA attention, without copying keys and values for each query head while decoding.
 
     The heads of a group share their keys and values. Treated as more query positions of one head, they give the same
-    result and move a third of the memory (for SmolLM2's groups of three). Reading a prompt is left to the library: its
-    only mask is the order of the tokens, which is lost when heads become positions.
+    result and move a third of the memory (for SmolLM2's groups of three). A prompt is read by the library, or by
+    `_causal` where that is faster: its only mask is the order of the tokens, which is lost when heads become positions.
 
     `extra` are the keys and values of a memory, which every query sees.
     """
@@ -48,18 +48,19 @@ def grouped_attention(
         return _capped(query, key, value, attention_mask, scaling, kwargs["softcap"]), None
     batch, heads, length, size = query.shape
     groups = key.shape[1]
+    scaling = size**-0.5 if scaling is None else scaling
     is_plain = kwargs.get("position_bias") is None
     is_prompt = attention_mask is None and 1 < length == key.shape[2] and kwargs.get("is_causal") is not False
     by_products = is_plain and _is_faster_by_products(query)
     if is_prompt and by_products:
-        return _causal(query, key, value, size**-0.5 if scaling is None else scaling), None
+        return _causal(query, key, value, scaling), None
     is_foldable = length == 1 if attention_mask is None else attention_mask.shape[1:3] == (1, length)
     if heads == groups or not (is_foldable and is_plain):
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
     folded = query.reshape(batch, groups, heads // groups * length, -1)
     mask = None if attention_mask is None else attention_mask.repeat(1, 1, heads // groups, 1)
     if by_products and mask is not None and mask.dtype == torch.bool:
-        output = _few(folded, key, value, mask, size**-0.5 if scaling is None else scaling)
+        output = _few(folded, key, value, mask, scaling)
     else:
         output = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scaling)
     return output.reshape(batch, heads, length, -1).transpose(1, 2), None
